@@ -1,0 +1,69 @@
+package algorithm
+
+import "github.com/caudal-dev/caudal"
+
+// FixedWindow is the state of a key under a fixed window: which window, and what
+// was counted in it. The zero value is fresh.
+type FixedWindow struct {
+	Start int64 // microseconds of wall time
+	Count uint64
+}
+
+// Take decides a call of this cost in the window that holds the instant. A clock
+// that lags the key is in the key's window.
+func (s FixedWindow) Take(l *caudal.Compiled, now int64, cost uint32) (FixedWindow, caudal.Decision) {
+	capacity := l.Capacity()
+	d := caudal.Decision{Limit: capacity}
+	if capacity == 0 {
+		d.Never = true
+		return s, d
+	}
+	start, end := l.Window(max(now, s.Start))
+	next := s
+	if s.Start < start {
+		next = FixedWindow{Start: start}
+	}
+	switch {
+	case next.Count+uint64(cost) <= capacity:
+		d.Allowed = true
+		if cost > 0 {
+			next.Count += uint64(cost)
+			charged(&d, l, next.Start, cost)
+		}
+	case uint64(cost) > capacity:
+		d.Never = true
+	default:
+		denied(&d, end, now)
+	}
+	d.Remaining = capacity - min(next.Count, capacity)
+	if next.Count > 0 {
+		d.ResetAfter = micros(end - now)
+	}
+	if !d.Charged {
+		next = s
+	}
+	return next, d
+}
+
+// Refund takes n off the window that was charged; off another window nothing.
+func (s FixedWindow) Refund(start int64, n uint32) FixedWindow {
+	if s.Start == start {
+		s.Count -= min(s.Count, uint64(n))
+	}
+	return s
+}
+
+// Credit takes n off the present window, for refunds without a receipt.
+func (s FixedWindow) Credit(l *caudal.Compiled, now int64, n uint32) FixedWindow {
+	start, _ := l.Window(max(now, s.Start))
+	return s.Refund(start, n)
+}
+
+// FreshAt gives the instant from which the state is the same as a fresh one.
+func (s FixedWindow) FreshAt(l *caudal.Compiled) int64 {
+	if s.Count == 0 {
+		return s.Start
+	}
+	_, end := l.Window(s.Start)
+	return end
+}

@@ -1,0 +1,3 @@
+module github.com/caudal-dev/caudal
+
+go 1.26
