@@ -1,0 +1,128 @@
+package memstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/internal/keyhash"
+)
+
+// request is a batch being decided. They are pooled: a decision allocates
+// nothing.
+type request struct {
+	hashes []keyhash.Hash
+	shards [shardCount / 64]uint64 // which shards are locked, one bit each
+}
+
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// Take decides a batch; see caudal.Store.
+func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call, out []caudal.Decision) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	at = s.now(at)
+	r := requests.Get().(*request)
+	defer requests.Put(r)
+	r.hashes = r.hashes[:0]
+	for i := range calls {
+		r.hashes = append(r.hashes, s.hashBytes(calls[i].Limit, calls[i].Key))
+	}
+	s.lock(r)
+	defer s.unlock(r)
+	if len(calls) == 1 && calls[0].Mode == caudal.Enforce {
+		out[0] = s.shardOf(r.hashes[0]).takeLocked(r.hashes[0], calls[0].Limit, at, calls[0].Cost, true)
+		return nil
+	}
+	s.decideLocked(r, at, calls, out)
+	verdict := caudal.Judge(calls, out)
+	if verdict.Allowed {
+		s.chargeLocked(r, at, calls, out)
+	} else {
+		s.denyLocked(r, at, calls, out)
+	}
+	return nil
+}
+
+// lock takes the locks of all the shards of a request, in the order of their
+// numbers, so that no two requests wait for each other.
+func (s *Store) lock(r *request) {
+	for _, h := range r.hashes {
+		n := h.Hi >> (64 - shardBits)
+		r.shards[n/64] |= 1 << (n % 64)
+	}
+	s.eachShard(r, (*sync.Mutex).Lock)
+}
+
+func (s *Store) unlock(r *request) {
+	s.eachShard(r, (*sync.Mutex).Unlock)
+	clear(r.shards[:])
+}
+
+func (s *Store) eachShard(r *request, f func(*sync.Mutex)) {
+	for w, set := range r.shards {
+		for bit := 0; set != 0; bit, set = bit+1, set>>1 {
+			if set&1 != 0 {
+				f(&s.shards[w*64+bit].mu)
+			}
+		}
+	}
+}
+
+// decideLocked asks each limit, as if nothing else were there but the calls that
+// share its counter: those are asked for together.
+func (s *Store) decideLocked(r *request, at caudal.Instant, calls []caudal.Call, out []caudal.Decision) {
+	for i := range calls {
+		h := r.hashes[i]
+		cost := r.sharedCost(calls, i)
+		out[i] = s.shardOf(h).takeLocked(h, calls[i].Limit, at, cost, false)
+	}
+}
+
+// sharedCost is what the request asks of the counter of call i. Calls that are
+// not enforced do not weigh on those that are.
+func (r *request) sharedCost(calls []caudal.Call, i int) uint32 {
+	sum := uint64(0)
+	for j := range calls {
+		if r.hashes[j] == r.hashes[i] && (calls[j].Mode != caudal.Shadow || calls[i].Mode == caudal.Shadow) {
+			sum += uint64(calls[j].Cost)
+		}
+	}
+	return uint32(min(sum, 1<<32-1))
+}
+
+// chargeLocked counts the calls of a request that passes: enforced limits first,
+// then the others where they have room.
+func (s *Store) chargeLocked(r *request, at caudal.Instant, calls []caudal.Call, out []caudal.Decision) {
+	for _, shadow := range [2]bool{false, true} {
+		for i := range calls {
+			if (calls[i].Mode != caudal.Enforce) != shadow {
+				continue
+			}
+			h := r.hashes[i]
+			out[i] = s.shardOf(h).takeLocked(h, calls[i].Limit, at, calls[i].Cost, true)
+		}
+	}
+	for i := range calls { // what remains is what remains after the whole request
+		for j := i + 1; j < len(calls); j++ {
+			if r.hashes[j] == r.hashes[i] && out[j].Allowed {
+				out[i].Remaining, out[i].ResetAfter = out[j].Remaining, out[j].ResetAfter
+			}
+		}
+	}
+}
+
+// denyLocked counts nothing. Limits that deny keep their decision, those with
+// room tell what remains without the request.
+func (s *Store) denyLocked(r *request, at caudal.Instant, calls []caudal.Call, out []caudal.Decision) {
+	for i := range calls {
+		h := r.hashes[i]
+		sh := s.shardOf(h)
+		if out[i].Allowed {
+			out[i] = sh.takeLocked(h, calls[i].Limit, at, 0, false)
+			continue
+		}
+		sh.markLocked(sh.table.find(h), &out[i], h)
+	}
+}

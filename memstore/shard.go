@@ -1,0 +1,228 @@
+package memstore
+
+import (
+	"sync"
+
+	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/algorithm"
+	"github.com/caudal-dev/caudal/internal/keyhash"
+)
+
+const shardCount = 1 << shardBits
+
+// sweepEvery is how many charges go by between two looks at a group of slots for
+// keys that are fresh again. Inserts look each time.
+const sweepEvery = 32
+
+// shard is a part of the store under one lock. Keys are spread over the shards by
+// their hash, so two callers rarely meet, unless they ask for the same key.
+type shard struct {
+	mu    sync.Mutex
+	table table
+	// ids numbers the charges, for receipts.
+	ids    uint64
+	cursor int // the group to sweep next
+	number uint64
+	store  *Store
+
+	logs     *logs                             // sliding logs; nil until there is one
+	freed    map[keyhash.Hash][]algorithm.Turn // cancelled turns; nil until there is one
+	refunded refunded
+
+	_ [64]byte // keeps a busy shard's lock off its neighbour's cache line
+}
+
+// takeLocked decides one call on one counter, and when apply is set, counts it.
+func (sh *shard) takeLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Instant, cost uint32, apply bool) caudal.Decision {
+	now := l.Micros(at)
+	i := sh.table.find(h)
+	var d caudal.Decision
+	switch l.Algorithm() {
+	case caudal.TokenBucket:
+		var s algorithm.TokenBucket
+		if i >= 0 {
+			s = sh.table.slots[i].tokenBucket()
+		}
+		s, d = s.Take(l, now, cost)
+		if d.Charged && apply {
+			i = sh.placeLocked(i, h, l, at)
+			sh.table.slots[i].setTokenBucket(s)
+			sh.table.slots[i].setLife(now + d.ResetAfter.Microseconds() - s.At)
+		}
+	case caudal.FixedWindow:
+		var s algorithm.FixedWindow
+		if i >= 0 {
+			s = sh.table.slots[i].fixedWindow()
+		}
+		s, d = s.Take(l, now, cost)
+		if d.Charged && apply {
+			i = sh.placeLocked(i, h, l, at)
+			sh.table.slots[i].setFixedWindow(s)
+			sh.table.slots[i].setLife(now + d.ResetAfter.Microseconds() - s.Start)
+		}
+	case caudal.SlidingWindow:
+		var s algorithm.SlidingWindow
+		if i >= 0 {
+			s = sh.table.slots[i].slidingWindow()
+		}
+		s, d = s.Take(l, now, cost)
+		if d.Charged && apply {
+			i = sh.placeLocked(i, h, l, at)
+			sh.table.slots[i].setSlidingWindow(s)
+			sh.table.slots[i].setLife(s.FreshAt(l) - s.Start)
+		}
+	case caudal.LeakyBucket:
+		s := sh.leakyBucketLocked(i, h)
+		s, d = s.Take(l, now, cost)
+		if d.Charged && apply {
+			i = sh.placeLocked(i, h, l, at)
+			sh.setLeakyBucketLocked(i, h, l, s)
+		}
+	case caudal.SlidingLog:
+		d, i = sh.takeLogLocked(i, h, l, at, cost, apply)
+	}
+	if apply {
+		sh.markLocked(i, &d, h)
+	}
+	return d
+}
+
+// markLocked gives the charge its number, or notes that the key was denied.
+func (sh *shard) markLocked(i int, d *caudal.Decision, h keyhash.Hash) {
+	switch {
+	case d.Charged:
+		sh.ids++
+		d.Receipt.ID = sh.ids
+		d.Receipt.Counter = [2]uint64{h.Hi, h.Lo}
+		if d.Remaining == 0 {
+			sh.table.slots[i].setLevel(exhausted)
+		}
+	case !d.Allowed && !d.Never && i >= 0:
+		sh.table.slots[i].setLevel(refused)
+	}
+}
+
+// placeLocked gives the index of the key's slot, making one when i is -1.
+func (sh *shard) placeLocked(i int, h keyhash.Hash, l *caudal.Compiled, at caudal.Instant) int {
+	if i >= 0 {
+		if sh.ids%sweepEvery == 0 {
+			sh.sweepLocked(at, i)
+		}
+		return i
+	}
+	sh.sweepLocked(at, -1)
+	sh.store.makeRoomLocked(sh, at, 1, 1, -1)
+	if sh.table.full() {
+		sh.table.rebuild(sh.number)
+	}
+	i = sh.table.insert(h)
+	sh.table.slots[i].setKey(h, l.Algorithm())
+	return i
+}
+
+// sweepLocked drops the keys of one group that are fresh again, but not keep.
+func (sh *shard) sweepLocked(at caudal.Instant, keep int) {
+	groups := len(sh.table.tags)
+	if groups == 0 {
+		return
+	}
+	if sh.cursor++; sh.cursor >= groups {
+		sh.cursor = 0
+	}
+	for i := sh.cursor * groupSize; i < (sh.cursor+1)*groupSize; i++ {
+		if i != keep && sh.table.inUse(i) && sh.freshLocked(i, at) {
+			sh.dropLocked(i)
+		}
+	}
+}
+
+// freshLocked reports whether the key in slot i decides as one never seen.
+func (sh *shard) freshLocked(i int, at caudal.Instant) bool {
+	s := &sh.table.slots[i]
+	now := at.Mono
+	if a := s.algorithm(); a == caudal.FixedWindow || a == caudal.SlidingWindow {
+		now = at.Wall
+	}
+	return s.freshAt() <= now
+}
+
+// dropLocked forgets the key in slot i and all that is kept for it.
+func (sh *shard) dropLocked(i int) {
+	s := &sh.table.slots[i]
+	places := int64(1)
+	switch s.algorithm() {
+	case caudal.SlidingLog:
+		places += sh.logs.drop(s.log())
+	case caudal.LeakyBucket:
+		delete(sh.freed, s.hash(sh.number))
+	}
+	sh.table.remove(i)
+	sh.store.keys.Add(-1)
+	sh.store.places.Add(-places)
+}
+
+func (sh *shard) leakyBucketLocked(i int, h keyhash.Hash) algorithm.LeakyBucket {
+	if i < 0 {
+		return algorithm.LeakyBucket{}
+	}
+	b, freed := sh.table.slots[i].leakyBucket()
+	if freed {
+		b.Freed = sh.freed[h]
+	}
+	return b
+}
+
+func (sh *shard) setLeakyBucketLocked(i int, h keyhash.Hash, l *caudal.Compiled, b algorithm.LeakyBucket) {
+	s := &sh.table.slots[i]
+	if len(b.Freed) > 0 {
+		if sh.freed == nil {
+			sh.freed = make(map[keyhash.Hash][]algorithm.Turn)
+		}
+		sh.freed[h] = b.Freed
+	} else if s[3]&freedFlag != 0 {
+		delete(sh.freed, h)
+	}
+	s.setLeakyBucket(b)
+	s.setLife(b.FreshAt(l) - s.at())
+}
+
+func (sh *shard) takeLogLocked(i int, h keyhash.Hash, l *caudal.Compiled, at caudal.Instant, cost uint32, apply bool) (caudal.Decision, int) {
+	now := l.Micros(at)
+	var v algorithm.SlidingLog
+	if i >= 0 {
+		v = sh.logs.view(sh.table.slots[i].log())
+	}
+	entries := len(v.Entries)
+	t := v.Purge(l, now)
+	d := v.Decide(l, t, now, cost)
+	if !d.Charged || !apply {
+		return d, i // what was purged of the view is still there
+	}
+	if i < 0 {
+		i = sh.placeLocked(i, h, l, at)
+		sh.addLogLocked(i)
+	}
+	s := &sh.table.slots[i]
+	n := s.log()
+	grown := int64(0)
+	if gone := entries - len(v.Entries); gone > 0 {
+		sh.logs.trim(n, v, gone)
+		grown = sh.logs.shrink(n)
+	}
+	grown += sh.logs.push(n, algorithm.Entry{At: t, Cost: cost})
+	s.setLog(n, t)
+	s.setLife(l.PeriodMicros())
+	if grown != 0 {
+		sh.store.makeRoomLocked(sh, at, 0, grown, i)
+	}
+	return d, i
+}
+
+// addLogLocked gives a new slot an empty log.
+func (sh *shard) addLogLocked(i int) {
+	if sh.logs == nil {
+		sh.logs = &logs{}
+	}
+	sh.table.slots[i].setLog(sh.logs.add(), 0)
+	sh.store.places.Add(places(0))
+}
