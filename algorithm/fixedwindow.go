@@ -24,7 +24,7 @@ func (s FixedWindow) Take(l *caudal.Compiled, now int64, cost uint32) (FixedWind
 		next = FixedWindow{Start: start}
 	}
 	switch {
-	case next.Count+uint64(cost) <= capacity:
+	case cost == 0, next.Count+uint64(cost) <= capacity: // a peek passes even after the limit was lowered
 		d.Allowed = true
 		if cost > 0 {
 			next.Count += uint64(cost)

@@ -23,7 +23,8 @@ func (t Turn) less(u Turn) bool {
 	return t.Micros < u.Micros || t.Micros == u.Micros && t.Frac < u.Frac
 }
 
-// ceil gives the first whole microsecond not before the turn.
+// ceil gives the first whole microsecond not before the turn, which is when a
+// call that has it leaves.
 func (t Turn) ceil() int64 {
 	if t.Frac > 0 {
 		return t.Micros + 1
@@ -90,13 +91,14 @@ func paceOf(l *caudal.Compiled) pace {
 	return pace{uint64(l.PeriodMicros()), l.Requests()}
 }
 
-// longest gives how far ahead of the caller the last turn of a call may lie.
+// longest gives how far ahead of the caller the last turn of a call may lie. A
+// queue that the longest wait cuts short may be so long that its length in time
+// does not fit an int64, so that is not worked out.
 func (p pace) longest(l *caudal.Compiled) Turn {
-	queue := p.span(l.Queue())
-	if w := l.MaxWaitMicros(); w > 0 && w <= queue.Micros {
+	if w := l.MaxWaitMicros(); w > 0 && l.Queue() >= l.Capacity() {
 		return Turn{Micros: w}
 	}
-	return queue
+	return p.span(l.Queue())
 }
 
 // at gives the state with its fractions in this pace's rate and without freed
@@ -105,7 +107,7 @@ func (s LeakyBucket) at(p pace, now int64) LeakyBucket {
 	if s.Rate == 0 {
 		return s
 	}
-	for len(s.Freed) > 0 && s.Freed[0].Micros < now {
+	for len(s.Freed) > 0 && s.Freed[0].ceil() < now {
 		s.Freed = s.Freed[1:]
 	}
 	if uint64(s.Rate) == p.rate {
@@ -146,19 +148,23 @@ func (s LeakyBucket) Take(l *caudal.Compiled, now int64, cost uint32) (LeakyBuck
 	}
 	p := paceOf(l)
 	longest := p.longest(l)
+	latest := p.add(Turn{Micros: now}, longest)
 	next := s.at(p, now)
 	switch {
 	case d.Never:
 	case cost == 0:
 		d.Allowed = true
-	case cost == 1 && len(next.Freed) > 0:
+	case cost == 1 && next.frees(latest):
 		turn := next.Freed[0]
 		next.Freed = next.Freed[1:]
 		give(&d, l, turn, now, cost)
 	default:
 		first := next.next(p, now)
 		last := p.add(first, p.span(uint64(cost-1)))
-		if latest := p.add(Turn{Micros: now}, longest); latest.less(last) {
+		if latest.less(last) {
+			if cost == 1 && len(next.Freed) > 0 { // out of reach, but the nearest
+				last = next.Freed[0]
+			}
 			denied(&d, p.sub(last, longest).ceil(), now)
 			break
 		}
@@ -170,6 +176,12 @@ func (s LeakyBucket) Take(l *caudal.Compiled, now int64, cost uint32) (LeakyBuck
 		next = s
 	}
 	return next, d
+}
+
+// frees reports whether a cancelled turn lies ahead, not after latest. One can
+// lie beyond that when the queue was made shorter, or to a clock that lags.
+func (s LeakyBucket) frees(latest Turn) bool {
+	return len(s.Freed) > 0 && !latest.less(s.Freed[0])
 }
 
 // give fills the decision of a call that got its turn.
@@ -189,11 +201,14 @@ func (s LeakyBucket) report(d *caudal.Decision, p pace, longest Turn, now int64)
 		hi, lo := bits.Mul64(uint64(room.Micros), p.rate)
 		fit, _ := wide{hi, lo}.add(wide{0, uint64(room.Frac)}).div(p.period)
 		d.Remaining = min(fit+1, d.Limit)
-	} else if len(s.Freed) > 0 {
+	} else if s.frees(latest) {
 		d.Remaining = 1
 	}
 	if s.Rate > 0 {
 		all := p.add(s.Last, p.span(d.Limit))
+		if d.Limit == 1 && len(s.Freed) > 0 {
+			all = s.Freed[0]
+		}
 		d.ResetAfter = micros(p.sub(all, longest).ceil() - now)
 	}
 }
@@ -220,7 +235,7 @@ func (s LeakyBucket) Refund(r caudal.Receipt, now int64, n uint32) LeakyBucket {
 	freed := append([]Turn(nil), s.Freed...)
 	for k := r.Cost; k > 0 && n > 0 && len(freed) < MaxFreed; k, n = k-1, n-1 {
 		t := turns(k - 1)
-		if t.Micros < now || !t.less(s.Last) {
+		if t.ceil() < now || !t.less(s.Last) {
 			break
 		}
 		freed = insert(freed, t)
@@ -280,6 +295,6 @@ func (s LeakyBucket) FreshAt(l *caudal.Compiled) int64 {
 	if s.Rate == 0 || l.Requests() == 0 {
 		return s.Last.Micros
 	}
-	p := pace{uint64(l.PeriodMicros()), uint64(s.Rate)}
-	return p.add(s.Last, p.span(1)).ceil()
+	p := paceOf(l)
+	return p.add(p.rebase(s.Last, s.Rate), p.span(1)).ceil()
 }

@@ -20,8 +20,10 @@ type SlidingLog struct {
 }
 
 // Purge drops the entries that no longer count at an instant and gives the
-// instant on the key's own time: not before the newest entry. Dropping them
-// changes no decision.
+// instant on the key's own time: not before the newest entry. It only moves the
+// slice's start, so an owner purges a copy of the struct and keeps it when the
+// call is charged: a call that charges nothing must leave the log as it was, for
+// a caller whose clock lags behind.
 func (s *SlidingLog) Purge(l *caudal.Compiled, now int64) (at int64) {
 	at = now
 	if n := len(s.Entries); n > 0 {
@@ -48,7 +50,7 @@ func (s *SlidingLog) Decide(l *caudal.Compiled, at, now int64, cost uint32) caud
 	}
 	used, newest := s.Used, at
 	switch {
-	case used+uint64(cost) <= capacity:
+	case cost == 0, used+uint64(cost) <= capacity: // a peek passes even after the limit was lowered
 		d.Allowed = true
 		if cost > 0 {
 			used += uint64(cost)
@@ -84,11 +86,12 @@ func (s *SlidingLog) below(l *caudal.Compiled, room uint64) int64 {
 
 // Take is Purge, Decide and the append in one, for logs that own their memory.
 func (s *SlidingLog) Take(l *caudal.Compiled, now int64, cost uint32) caudal.Decision {
-	at := s.Purge(l, now)
-	d := s.Decide(l, at, now, cost)
+	live := *s
+	at := live.Purge(l, now)
+	d := live.Decide(l, at, now, cost)
 	if d.Charged {
-		s.Entries = append(s.Entries, Entry{At: at, Cost: cost})
-		s.Used += uint64(cost)
+		s.Entries = append(live.Entries, Entry{At: at, Cost: cost})
+		s.Used = live.Used + uint64(cost)
 	}
 	return d
 }

@@ -25,7 +25,7 @@ func (s SlidingWindow) Take(l *caudal.Compiled, now int64, cost uint32) (Sliding
 	next, at := s.slide(l, now)
 	used := next.Current + next.overlap(l, at)
 	switch {
-	case used+uint64(cost) <= capacity:
+	case cost == 0, used+uint64(cost) <= capacity: // a peek passes even after the limit was lowered
 		d.Allowed = true
 		if cost > 0 {
 			next.Current += uint64(cost)
