@@ -1,0 +1,57 @@
+# caudal's house. `make` or `make help` lists what it can do.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# What `make bench` runs; narrow it with BENCH=HotKey or BENCHPKGS=./memstore.
+BENCH ?= .
+BENCHPKGS ?= ./...
+BENCHTIME ?= 1s
+BENCHCOUNT ?= 3
+
+# How long each fuzz target runs.
+FUZZTIME ?= 30s
+
+.PHONY: build
+build: ## build bin/caudal, one static file
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/caudal ./cmd/caudal
+
+.PHONY: run
+run: build ## build, then serve a demo: an echo upstream behind a gateway
+	bin/caudal demo
+
+.PHONY: test
+test: deps lint ## what must pass before a change goes in
+	go test -race -shuffle=on ./...
+
+.PHONY: deps
+deps: ## install the programs that the tests start, where they are missing
+	@scripts/install-deps.sh
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, govulncheck
+	@scripts/lint.sh
+
+.PHONY: bench
+bench: ## run the benchmarks and print them beside their floors
+	@mkdir -p bin
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) -timeout 60m $(BENCHPKGS) > bin/bench.txt \
+		|| { cat bin/bench.txt; exit 1; }
+	@go run ./internal/benchreport bin/bench.txt
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (30s)
+	@scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: soak
+soak: ## the long forms: millions of keys, minutes of load, long fuzzing
+	CAUDAL_SOAK=1 go test -count=1 -timeout 3h ./...
+	@scripts/fuzz.sh 5m
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

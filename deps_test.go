@@ -1,0 +1,268 @@
+package caudal_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const modulePath = "github.com/caudal-dev/caudal"
+
+// layer says what a package of this module may import from this module, and why
+// no more. "." is the root package; "*" is everything.
+type layer struct {
+	imports []string
+	why     string
+}
+
+// layers is the direction of the arrows: core <- algorithm <- stores; rule and
+// identity know no store; what faces the network knows the core's contract and
+// no concrete store; only the wiring knows all. Tests may import more; see
+// testLayers.
+var layers = map[string]layer{
+	".":                {[]string{"internal/keyhash"}, "the contract stands on the standard library only"},
+	"internal/keyhash": {nil, "hashing keys needs nothing of ours"},
+	"algorithm":        {[]string{"."}, "pure functions of a limit, an instant and a state"},
+
+	"memstore":   {[]string{".", "algorithm", "internal/keyhash"}, "a store knows the contract and the algorithms"},
+	"redisstore": {[]string{".", "algorithm"}, "a store knows the contract and the algorithms"},
+	"storetest":  {[]string{".", "algorithm"}, "the suite knows the contract, not who passes it"},
+
+	"rule":     {[]string{"."}, "rules speak of limits and know no store"},
+	"identity": {[]string{"."}, "who is asking does not depend on how it is counted"},
+
+	"httplimit": {[]string{".", "rule", "identity"}, "adapters see a store only through the contract"},
+	"gateway":   {[]string{".", "rule", "identity", "httplimit"}, "adapters see a store only through the contract"},
+	"grpclimit": {[]string{".", "rule", "identity"}, "adapters see a store only through the contract"},
+	"envoyrls":  {[]string{".", "rule", "identity"}, "adapters see a store only through the contract"},
+	"retry":     {nil, "the client's side knows only what HTTP says"},
+	"accesslog": {nil, "reading logs has nothing to do with limits"},
+	"replay":    {[]string{".", "rule", "identity", "accesslog", "memstore"}, "runs real logs through the real rules, in memory"},
+	"dashboard": {[]string{".", "rule"}, "shows snapshots that it is handed"},
+
+	"internal/benchreport": {nil, "reads the output of go test -bench"},
+	"internal/serve":       {[]string{"*"}, "the wiring knows all"},
+	"internal/cli":         {[]string{"*"}, "the commands know all"},
+	"internal/testutil":    {[]string{"*"}, "only tests import it"},
+	"cmd/caudal":           {[]string{"internal/serve", "internal/cli"}, "main is signals and exit codes"},
+}
+
+// testLayers may be imported by the tests of any package beside what the package
+// itself may import: fakes and the suite.
+var testLayers = []string{".", "algorithm", "memstore", "storetest", "internal/testutil"}
+
+// onlyTests are imported by tests alone, and by one another.
+var onlyTests = []string{"storetest", "internal/testutil"}
+
+// libraries says which packages may import a module of others. A library is
+// named by the package that is about it, so that it can be exchanged there.
+var libraries = map[string]layer{
+	"go.yaml.in/yaml/v3":                     {[]string{"rule", "internal/serve", "internal/cli"}, "YAML is the format of rules and of caudal.yaml"},
+	"github.com/redis/rueidis":               {[]string{"redisstore"}, "only the Redis store speaks to Redis"},
+	"github.com/redis/go-redis/v9":           {[]string{"redisstore"}, "only the Redis store speaks to Redis"},
+	"github.com/sony/gobreaker/v2":           {[]string{"redisstore", "internal/serve"}, "the circuit breaker around a store"},
+	"github.com/failsafe-go/failsafe-go":     {[]string{"redisstore", "internal/serve"}, "the circuit breaker around a store"},
+	"google.golang.org/grpc":                 {[]string{"envoyrls", "grpclimit", "internal/serve"}, "only what faces gRPC"},
+	"google.golang.org/protobuf":             {[]string{"envoyrls", "grpclimit", "internal/serve"}, "only what faces gRPC"},
+	"github.com/envoyproxy/go-control-plane": {[]string{"envoyrls", "internal/serve"}, "Envoy's messages"},
+	"github.com/prometheus/client_golang":    {[]string{"internal/metrics", "internal/serve", "envoyrls"}, "metrics are one observer among others"},
+	"github.com/prometheus/client_model":     {[]string{"internal/metrics", "internal/serve", "envoyrls"}, "metrics are one observer among others"},
+	"github.com/prometheus/common":           {[]string{"internal/metrics", "internal/serve", "envoyrls"}, "metrics are one observer among others"},
+	"github.com/spf13/cobra":                 {[]string{"cmd/caudal", "internal/cli"}, "commands and flags"},
+	"github.com/spf13/pflag":                 {[]string{"cmd/caudal", "internal/cli", "internal/serve"}, "commands and flags"},
+	"github.com/fsnotify/fsnotify":           {[]string{"internal/serve"}, "reloading when a file changes"},
+	"golang.org/x/net":                       {[]string{"gateway", "internal/serve"}, "HTTP/2 details that net/http keeps to itself"},
+	"golang.org/x/sync":                      {[]string{"internal/serve"}, "groups of goroutines"},
+}
+
+// testLibraries may be imported by tests only.
+var testLibraries = []string{
+	"pgregory.net/rapid",              // property tests
+	"go.uber.org/goleak",              // no goroutine is left
+	"github.com/rogpeppe/go-internal", // scripts that run the command
+	"github.com/Shopify/toxiproxy/v2", // broken networks
+	"github.com/coder/websocket",      // a WebSocket client
+	"golang.org/x/net",                // HTTP/2 frames
+	"golang.org/x/sync",
+	"github.com/prometheus/client_golang", // reading back what was counted
+}
+
+// goPackage is the imports of one folder, each with a file that has it.
+type goPackage struct {
+	name          string
+	code, inTests map[string]string
+}
+
+func TestImportsFollowTheArrows(t *testing.T) {
+	packages := readPackages(t)
+	if len(packages) < 3 {
+		t.Fatalf("found %d packages: the walk over the module is broken", len(packages))
+	}
+	for dir, p := range packages {
+		l, known := layers[dir]
+		if !known {
+			t.Errorf("package %s is new: add a row to layers in deps_test.go that says what it may import, and why no more", dir)
+			continue
+		}
+		for path, file := range p.code {
+			checkImport(t, dir, l, path, file)
+		}
+		for path, file := range p.inTests {
+			checkTestImport(t, dir, l, path, file)
+		}
+	}
+}
+
+// TestLayersAreKnown finds names in the tables that no row explains.
+func TestLayersAreKnown(t *testing.T) {
+	for dir, l := range layers {
+		for _, name := range l.imports {
+			if _, ok := layers[name]; !ok && name != "*" {
+				t.Errorf("layers[%q] allows %q, which has no row itself", dir, name)
+			}
+		}
+		if l.why == "" {
+			t.Errorf("layers[%q] gives no reason", dir)
+		}
+	}
+}
+
+func checkImport(t *testing.T, dir string, l layer, path, file string) {
+	t.Helper()
+	name, ours := inModule(path)
+	switch {
+	case isStandard(path):
+	case ours:
+		if !slices.Contains(l.imports, name) && !slices.Contains(l.imports, "*") {
+			t.Errorf("%s imports %s, which package %s must not: %s (allowed: %s)", file, name, dir, l.why, allowed(l.imports))
+		}
+		if slices.Contains(onlyTests, name) && !slices.Contains(onlyTests, dir) {
+			t.Errorf("%s imports %s, which is for tests only", file, name)
+		}
+	default:
+		library, row := libraryOf(path)
+		switch {
+		case library == "":
+			t.Errorf("%s imports %s: add a row to libraries in deps_test.go that says which packages may, and a reason to docs/ARCHITECTURE.md", file, path)
+		case !slices.Contains(row.imports, dir):
+			t.Errorf("%s imports %s, which only %s may: %s", file, path, allowed(row.imports), row.why)
+		}
+	}
+}
+
+func checkTestImport(t *testing.T, dir string, l layer, path, file string) {
+	t.Helper()
+	name, ours := inModule(path)
+	if ours && (name == dir || slices.Contains(testLayers, name)) {
+		return
+	}
+	for _, library := range testLibraries {
+		if within(path, library) {
+			return
+		}
+	}
+	checkImport(t, dir, l, path, file)
+}
+
+// readPackages parses the imports of every package of this module, by folder.
+func readPackages(t *testing.T) map[string]*goPackage {
+	t.Helper()
+	packages := map[string]*goPackage{}
+	walkModule(t, func(path string) {
+		if !strings.HasSuffix(path, ".go") {
+			return
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		p := packages[dir]
+		if p == nil {
+			p = &goPackage{code: map[string]string{}, inTests: map[string]string{}}
+			packages[dir] = p
+		}
+		into := p.code
+		if strings.HasSuffix(path, "_test.go") {
+			into = p.inTests
+		} else {
+			p.name = f.Name.Name
+		}
+		for _, spec := range f.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			into[name] = path
+		}
+	})
+	return packages
+}
+
+// walkModule visits the files of this module: not of nested modules, not what
+// is hidden, built or test data.
+func walkModule(t *testing.T, visit func(path string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if !d.IsDir() {
+			visit(path)
+			return nil
+		}
+		if path == "." {
+			return nil
+		}
+		_, err = os.Stat(filepath.Join(path, "go.mod"))
+		if err == nil || strings.HasPrefix(name, ".") || slices.Contains([]string{"testdata", "bin", "dist", "tmp"}, name) {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inModule gives the folder of an import path of this module.
+func inModule(path string) (string, bool) {
+	if path == modulePath {
+		return ".", true
+	}
+	return strings.CutPrefix(path, modulePath+"/")
+}
+
+// isStandard reports whether an import path is of the standard library: its
+// first element is no host name.
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+func libraryOf(path string) (string, layer) {
+	for name, row := range libraries {
+		if within(path, name) {
+			return name, row
+		}
+	}
+	return "", layer{}
+}
+
+func within(path, module string) bool {
+	return path == module || strings.HasPrefix(path, module+"/")
+}
+
+func allowed(names []string) string {
+	if len(names) == 0 {
+		return "nothing"
+	}
+	return strings.Join(names, ", ")
+}
