@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal"
-	"github.com/caudal-dev/caudal/algorithm"
 )
 
 const day = 24 * time.Hour
@@ -117,10 +116,10 @@ func drive(t *testing.T, l caudal.Limit, from, to int64) (passed []int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	take := taker(c)
+	var k key
 	for now := from; now < to; now += 10_000 {
 		for {
-			d := take(now)
+			d := k.take(c, now, 1)
 			if !d.Allowed {
 				break
 			}
@@ -128,32 +127,6 @@ func drive(t *testing.T, l caudal.Limit, from, to int64) (passed []int64) {
 		}
 	}
 	return passed
-}
-
-// taker gives a function that charges one call of a single key.
-func taker(c *caudal.Compiled) func(now int64) caudal.Decision {
-	var (
-		tb algorithm.TokenBucket
-		lb algorithm.LeakyBucket
-		fw algorithm.FixedWindow
-		sl algorithm.SlidingLog
-		sw algorithm.SlidingWindow
-	)
-	return func(now int64) (d caudal.Decision) {
-		switch c.Algorithm() {
-		case caudal.TokenBucket:
-			tb, d = tb.Take(c, now, 1)
-		case caudal.LeakyBucket:
-			lb, d = lb.Take(c, now, 1)
-		case caudal.FixedWindow:
-			fw, d = fw.Take(c, now, 1)
-		case caudal.SlidingLog:
-			d = sl.Take(c, now, 1)
-		case caudal.SlidingWindow:
-			sw, d = sw.Take(c, now, 1)
-		}
-		return d
-	}
 }
 
 // busiest gives the most instants within any half-open interval of a length.
