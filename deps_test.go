@@ -26,8 +26,9 @@ type layer struct {
 // no concrete store; only the wiring knows all. Tests may import more; see
 // testLayers.
 var layers = map[string]layer{
-	".":                {[]string{"internal/keyhash"}, "the contract stands on the standard library only"},
+	".":                {[]string{"internal/keyhash", "internal/fastdiv"}, "the contract stands on the standard library only"},
 	"internal/keyhash": {nil, "hashing keys needs nothing of ours"},
+	"internal/fastdiv": {nil, "arithmetic needs nothing of ours"},
 	"algorithm":        {[]string{"."}, "pure functions of a limit, an instant and a state"},
 
 	"memstore":   {[]string{".", "algorithm", "internal/keyhash"}, "a store knows the contract and the algorithms"},
@@ -50,15 +51,16 @@ var layers = map[string]layer{
 	"internal/serve":       {[]string{"*"}, "the wiring knows all"},
 	"internal/cli":         {[]string{"*"}, "the commands know all"},
 	"internal/testutil":    {[]string{"*"}, "only tests import it"},
+	"internal/refmodel":    {[]string{"."}, "a second opinion shares no code with the first"},
 	"cmd/caudal":           {[]string{"internal/serve", "internal/cli"}, "main is signals and exit codes"},
 }
 
 // testLayers may be imported by the tests of any package beside what the package
 // itself may import: fakes and the suite.
-var testLayers = []string{".", "algorithm", "memstore", "storetest", "internal/testutil"}
+var testLayers = []string{".", "algorithm", "memstore", "storetest", "internal/testutil", "internal/refmodel"}
 
 // onlyTests are imported by tests alone, and by one another.
-var onlyTests = []string{"storetest", "internal/testutil"}
+var onlyTests = []string{"storetest", "internal/testutil", "internal/refmodel"}
 
 // libraries says which packages may import a module of others. A library is
 // named by the package that is about it, so that it can be exchanged there.
