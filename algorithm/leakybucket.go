@@ -53,6 +53,12 @@ func (p pace) span(n uint64) Turn {
 	return Turn{int64(q), uint32(r)}
 }
 
+// count gives how many whole intervals a length of time, not negative, holds.
+func (p pace) count(t Turn) uint64 {
+	n, _ := mul(uint64(t.Micros), p.rate).add(wide{0, uint64(t.Frac)}).div(p.period)
+	return n
+}
+
 func (p pace) add(a, b Turn) Turn {
 	frac := uint64(a.Frac) + uint64(b.Frac)
 	t := Turn{a.Micros + b.Micros, 0}
@@ -197,10 +203,7 @@ func give(d *caudal.Decision, l *caudal.Compiled, turn Turn, now int64, cost uin
 func (s LeakyBucket) report(d *caudal.Decision, p pace, longest Turn, now int64) {
 	first, latest := s.next(p, now), p.add(Turn{Micros: now}, longest)
 	if !latest.less(first) {
-		room := p.sub(latest, first)
-		hi, lo := bits.Mul64(uint64(room.Micros), p.rate)
-		fit, _ := wide{hi, lo}.add(wide{0, uint64(room.Frac)}).div(p.period)
-		d.Remaining = min(fit+1, d.Limit)
+		d.Remaining = min(p.count(p.sub(latest, first))+1, d.Limit)
 	} else if s.frees(latest) {
 		d.Remaining = 1
 	}
@@ -256,10 +259,11 @@ func (s LeakyBucket) Credit(l *caudal.Compiled, now int64, n uint32) LeakyBucket
 	if s.Last.less(idle) {
 		return s
 	}
-	s.Last = p.sub(s.Last, p.span(uint64(n)))
-	if s.Last.less(idle) {
-		s.Last = idle
+	back := p.sub(s.Last, idle)
+	if uint64(n) <= p.count(back) { // n intervals may be longer than an int64 holds
+		back = p.span(uint64(n))
 	}
+	s.Last = p.sub(s.Last, back)
 	return s.settle(p)
 }
 

@@ -1,6 +1,10 @@
 package algorithm
 
-import "github.com/caudal-dev/caudal"
+import (
+	"math/bits"
+
+	"github.com/caudal-dev/caudal"
+)
 
 // TokenBucket is the state of a key under a token bucket: how much is consumed,
 // and the instant for which that is true. Consumption is counted in tokens x
@@ -26,54 +30,100 @@ func TokenBucketOf(hi, lo uint64, at int64) TokenBucket {
 // Take decides a call of this cost. The bucket holds Capacity tokens and
 // regains Requests per period, worked out here when somebody asks; it starts
 // full.
-func (s TokenBucket) Take(l *caudal.Compiled, now int64, cost uint32) (TokenBucket, caudal.Decision) {
+func (s TokenBucket) Take(l *caudal.Compiled, now int64, cost uint32) (next TokenBucket, d caudal.Decision) {
+	s.Decide(l, now, cost, &d)
+	return s, d
+}
+
+// Decide is Take in place, for stores: it changes s when the decision is
+// Charged, and writes the decision into d, which must be zero.
+func (s *TokenBucket) Decide(l *caudal.Compiled, now int64, cost uint32, d *caudal.Decision) {
 	capacity := l.Capacity()
-	d := caudal.Decision{Limit: capacity}
+	d.Limit = capacity
 	if capacity == 0 {
 		d.Never = true
-		return s, d
+		return
 	}
-	perToken := uint64(l.PeriodTicks())
-	full := mul(capacity, perToken)
-	used, at := s.flow(l, now, full)
+	if full := mul(capacity, uint64(l.PeriodTicks())); full.hi|s.Used.hi == 0 {
+		s.decideNarrow(l, now, cost, full.lo, d)
+	} else {
+		s.decideWide(l, now, cost, full, d)
+	}
+}
 
-	need := used.add(mul(uint64(cost), perToken))
-	next := s
+// decideNarrow is decideWide for a bucket whose capacity in tokens x ticks fits
+// one word, as nearly all do.
+func (s *TokenBucket) decideNarrow(l *caudal.Compiled, now int64, cost uint32, full uint64, d *caudal.Decision) {
+	at, elapsed := s.elapsed(l, now)
+	used := min(s.Used.lo, full)
+	if hi, back := bits.Mul64(elapsed, l.Requests()); hi == 0 && back < used {
+		used -= back
+	} else {
+		used = 0
+	}
+	room := full - used
+	hi, price := bits.Mul64(uint64(cost), uint64(l.PeriodTicks()))
+	switch {
+	case hi == 0 && price <= room:
+		d.Allowed = true
+		if cost > 0 {
+			used, room = used+price, room-price
+			*s = TokenBucket{Used: wide{0, used}, At: at}
+			charged(d, l, at, cost)
+		}
+	case uint64(cost) > d.Limit:
+		d.Never = true
+	default:
+		wait := l.PerRequests().Ceil(price - room)
+		denied(d, at+int64(wait)*l.Tick(), now)
+	}
+	d.Remaining = l.PerPeriod().Div(room)
+	if used > 0 {
+		d.ResetAfter = micros(at + int64(l.PerRequests().Ceil(used))*l.Tick() - now)
+	}
+}
+
+func (s *TokenBucket) decideWide(l *caudal.Compiled, now int64, cost uint32, full wide, d *caudal.Decision) {
+	at, elapsed := s.elapsed(l, now)
+	used := s.Used
+	if full.less(used) {
+		used = full
+	}
+	used = used.sub(mul(elapsed, l.Requests()))
+	need := used.add(mul(uint64(cost), uint64(l.PeriodTicks())))
 	switch {
 	case !full.less(need):
 		d.Allowed = true
 		if cost > 0 {
 			used = need
-			next = TokenBucket{Used: used, At: at}
-			charged(&d, l, at, cost)
+			*s = TokenBucket{Used: used, At: at}
+			charged(d, l, at, cost)
 		}
-	case uint64(cost) > capacity:
+	case uint64(cost) > d.Limit:
 		d.Never = true
 	default:
 		wait := need.sub(full).ceilDiv(l.Requests())
-		denied(&d, at+int64(wait)*l.Tick(), now)
+		denied(d, at+int64(wait)*l.Tick(), now)
 	}
-	d.Remaining, _ = full.sub(used).div(perToken)
+	d.Remaining, _ = full.sub(used).div(uint64(l.PeriodTicks()))
 	if !used.isZero() {
 		d.ResetAfter = micros(at + int64(used.ceilDiv(l.Requests()))*l.Tick() - now)
 	}
-	return next, d
 }
 
-// flow gives what is still consumed at an instant, and that instant on the key's
-// own time. A capacity that was lowered clamps what was consumed. The time
-// elapsed is below 2^54 and the rate below 2^32, so the product cannot overflow.
-func (s TokenBucket) flow(l *caudal.Compiled, now int64, full wide) (used wide, at int64) {
-	used = s.Used
-	if full.less(used) {
-		used = full
+// elapsed gives the instant on the key's own time, a whole number of ticks, and
+// how many ticks have gone by since the state's. They are below 2^54 and the
+// rate below 2^32, so their product fits two words.
+//
+// A capacity that was lowered clamps what was consumed before anything flows
+// back: the key is as if it had emptied the smaller bucket.
+func (s *TokenBucket) elapsed(l *caudal.Compiled, now int64) (at int64, ticks uint64) {
+	if l.Tick() == 1 {
+		at = max(now, s.At)
+		return at, uint64(at - s.At)
 	}
-	tick := l.Tick()
-	at = max(now-now%tick, s.At)
-	if used.isZero() {
-		return used, at
-	}
-	return used.sub(mul(uint64((at-s.At)/tick), l.Requests())), at
+	at = max(now-now%l.Tick(), s.At)
+	return at, uint64((at - s.At) / l.Tick())
 }
 
 // Refund gives n tokens back, at most to full. It needs no instant: tokens given
