@@ -136,8 +136,8 @@ type Limit struct {
 	Epoch bool
 }
 
-// PerSecond, PerMinute, PerHour and PerDay give token buckets that allow n calls
-// in their period, as a burst or spread out. Change the copy's fields for more.
+// PerSecond gives a token bucket that allows n calls per second, as a burst or
+// spread out. Change the copy's fields for more.
 func PerSecond(n uint32) Limit { return Per(n, Second) }
 
 // PerMinute gives a token bucket of n calls per minute.
