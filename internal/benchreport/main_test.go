@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -82,6 +85,30 @@ func TestRowsAreComplete(t *testing.T) {
 		}
 		if r.floor == "" && (!r.bar.abs || !r.goal.abs) {
 			t.Errorf("row %q has a ratio but no floor", r.what)
+		}
+	}
+}
+
+// TestRowsNameBenchmarks finds rows that nothing measures any more.
+func TestRowsNameBenchmarks(t *testing.T) {
+	var code strings.Builder
+	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		code.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		for _, name := range []string{r.bench, r.floor} {
+			top, _, _ := strings.Cut(name, "/")
+			if top != "" && !strings.Contains(code.String(), "func "+top+"(") {
+				t.Errorf("row %q names %s, which no test file has", r.what, name)
+			}
 		}
 	}
 }

@@ -38,8 +38,9 @@ func report(out io.Writer, rows []row, all results) error {
 	fmt.Fprintln(w, "WHAT\tFIGURE\tFLOOR\tRATIO\tBAR\tGOAL\t")
 	used := map[string]bool{}
 	for _, r := range rows {
-		used[r.bench], used[r.floor] = true, true
-		r.print(w, all)
+		if r.print(w, all) {
+			used[r.bench], used[r.floor] = true, true
+		}
 	}
 	rest := slices.Sorted(maps.Keys(all))
 	rest = slices.DeleteFunc(rest, func(name string) bool { return used[name] })
@@ -58,15 +59,15 @@ func report(out io.Writer, rows []row, all results) error {
 	return w.Flush()
 }
 
-// print writes the row's line, or nothing when its benchmark did not run.
-func (r row) print(w io.Writer, all results) {
+// print writes the row's line; it reports false when its benchmark did not run.
+func (r row) print(w io.Writer, all results) bool {
 	unit := r.unit
 	if unit == "" {
 		unit = nsPerOp
 	}
 	value, ok := all.median(r.bench, unit)
 	if !ok {
-		return
+		return false
 	}
 	floor, hasFloor := 0.0, false
 	floorText, ratioText := "", ""
@@ -80,6 +81,7 @@ func (r row) print(w io.Writer, all results) {
 	}
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t\n", r.what, withUnit(value, unit), floorText, ratioText,
 		r.bar.judge(value, floor, unit), r.goal.judge(value, floor, unit))
+	return true
 }
 
 // judge says the mark and whether it was reached.

@@ -4,11 +4,11 @@ package main
 // to be reached. Floors are benchmarks of the same run, so that the ratios hold
 // on any machine.
 var rows = []row{
-	{what: "token bucket in memory, one hot key, 1 goroutine", bench: "BenchmarkHotKey", floor: "BenchmarkFloorTimeSince", bar: ratio(2), goal: ratio(1.3)},
-	{what: "the same, all cores (floor: 1 goroutine)", bench: "BenchmarkHotKeyParallel", floor: "BenchmarkHotKey", bar: ratio(1), goal: figure(30)},
+	{what: "token bucket in memory, one hot key, 1 goroutine", bench: "BenchmarkHotKey/token_bucket", floor: "BenchmarkFloorTimeSince", bar: ratio(2), goal: ratio(1.3)},
+	{what: "the same, all cores (floor: 1 goroutine)", bench: "BenchmarkHotKeyParallel", floor: "BenchmarkHotKey/token_bucket", bar: ratio(1), goal: figure(30)},
 	{what: "1 M keys zipf, all cores", bench: "BenchmarkZipf1M", floor: "BenchmarkFloorMutexMapZipf1M", bar: ratio(0.65), goal: ratio(0.45)},
 	{what: "10 M keys uniform, all cores", bench: "BenchmarkUniform10M", floor: "BenchmarkFloorMutexMapUniform10M", bar: ratio(0.4), goal: ratio(0.25)},
-	{what: "allocations per decision, one hot key", bench: "BenchmarkHotKey", unit: "allocs/op", bar: figure(0), goal: figure(0)},
+	{what: "allocations per decision, one hot key", bench: "BenchmarkHotKey/token_bucket", unit: "allocs/op", bar: figure(0), goal: figure(0)},
 	{what: "allocations per decision, 1 M keys", bench: "BenchmarkZipf1M", unit: "allocs/op", bar: figure(0), goal: figure(0)},
 	{what: "memory, 10 M token-bucket keys", bench: "BenchmarkMemory10M", unit: "heap-B/key", bar: figure(48), goal: figure(40)},
 	{what: "full GC with 10 M token-bucket keys", bench: "BenchmarkMemory10M", unit: "GC-ms", bar: figure(10), goal: figure(5)},
