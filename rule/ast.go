@@ -1,0 +1,98 @@
+package rule
+
+import (
+	"time"
+
+	"github.com/caudal-dev/caudal"
+)
+
+// ruleFile is one file as written.
+type ruleFile struct {
+	name        string
+	domain      string
+	domainPos   Position
+	algorithm   caudal.Algorithm // of limits that name none
+	descriptors []*descriptor
+}
+
+// descriptor is one entry of a descriptors list as written.
+type descriptor struct {
+	pos      Position
+	path     string // in the file, such as "descriptors[1].descriptors[0]"
+	key      string
+	value    string
+	hasValue bool // a value that is not empty
+
+	share   tristate // share_threshold
+	shadow  bool
+	quota   bool
+	missing Missing // 0 when not written
+
+	limits   []*rateLimit
+	listed   bool // written as rate_limits
+	children []*descriptor
+}
+
+// rateLimit is one rate_limit mapping as written.
+type rateLimit struct {
+	pos       Position
+	path      string
+	name      string
+	replaces  []string
+	unlimited bool
+	limit     caudal.Limit
+}
+
+// tristate is a flag that may be left out.
+type tristate uint8
+
+const (
+	unset tristate = iota
+	no
+	yes
+)
+
+func triOf(b bool) tristate {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// Missing says what a descriptor without value does for a request that lacks its
+// attribute. The zero value is none: the attribute's default applies.
+type Missing uint8
+
+const (
+	// MissingSkip leaves the branch out. The default for most attributes.
+	MissingSkip Missing = iota + 1
+	// MissingIP counts by the client's address, under a tag that no real value
+	// can equal. The default for api_key, user and jwt:*.
+	MissingIP
+	// MissingShared counts all such requests together.
+	MissingShared
+	// MissingReject refuses the request: HTTP status 401.
+	MissingReject
+)
+
+var missingNames = [...]string{"", "skip", "ip", "shared", "reject"}
+
+// String gives the word that rule files use, and "" for none.
+func (m Missing) String() string {
+	if int(m) < len(missingNames) {
+		return missingNames[m]
+	}
+	return ""
+}
+
+func parseMissing(s string) (Missing, bool) {
+	for i, name := range missingNames {
+		if i > 0 && s == name {
+			return Missing(i), true
+		}
+	}
+	return 0, false
+}
+
+// maxWaitBound keeps max_wait where durations and microseconds cannot overflow.
+const maxWaitBound = 365 * 24 * time.Hour

@@ -1,0 +1,55 @@
+package rule
+
+import "strings"
+
+// Describe says in one plain sentence what the limit does and what it lets
+// through at worst, such as
+//
+//	5 per minute, exact, for each remote_address where path is /login; worst case: at most 5 in any minute
+func (l *Limit) Describe() string {
+	var b strings.Builder
+	switch {
+	case l.Unlimited:
+		b.WriteString("unlimited")
+	default:
+		b.WriteString(l.Compiled.Limit().Words())
+	}
+	b.WriteString(l.whom())
+	if l.Shadow() {
+		b.WriteString("; in shadow mode: counts and never denies")
+	}
+	if !l.Unlimited {
+		b.WriteString("; worst case: " + l.Compiled.Limit().WorstCase().String())
+	}
+	return b.String()
+}
+
+// whom says whose calls share a counter, and under which conditions.
+func (l *Limit) whom() string {
+	var each, where []string
+	for _, n := range l.node.path() {
+		condition := printable(n.key) + " is " + printable(n.value)
+		switch {
+		case n.kind == exactValue:
+			where = append(where, condition)
+		case n.kind == anyValue:
+			each = append(each, printable(n.key))
+		case n.sharedByAttribute:
+			where = append(where, printable(n.key)+" matches "+printable(n.value))
+		default:
+			each = append(each, printable(n.key)+" matching "+printable(n.value))
+		}
+	}
+	s := ""
+	if len(each) > 0 && !l.Unlimited {
+		s = ", for each " + strings.Join(each, " and ")
+	} else if len(each) > 0 {
+		s = ", for any " + strings.Join(each, " and ")
+	} else if !l.Unlimited {
+		s = ", for all clients together"
+	}
+	if len(where) > 0 {
+		s += " where " + strings.Join(where, " and ")
+	}
+	return s
+}

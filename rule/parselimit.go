@@ -1,0 +1,154 @@
+package rule
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/caudal-dev/caudal"
+)
+
+// limitWords says which algorithm each of these words goes with. Presence is
+// what counts, also of a zero that Limit could not tell from nothing.
+var limitWords = []struct {
+	name  string
+	with  caudal.Algorithm
+	words string
+}{
+	{"burst", caudal.TokenBucket, "only a token_bucket has a burst"},
+	{"queue", caudal.LeakyBucket, "only a leaky_bucket has a queue"},
+	{"max_wait", caudal.LeakyBucket, "only a leaky_bucket has a queue to wait in"},
+	{"timezone", caudal.FixedWindow, "only a fixed_window follows a calendar"},
+}
+
+// rateLimit reads one rate_limit mapping, or an entry of rate_limits.
+func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed bool) *rateLimit {
+	before := len(*r.errs)
+	fs, _ := r.mapping(n, path, limitKeys)
+	l := &rateLimit{pos: r.position(n), path: path, limit: caudal.Limit{Algorithm: file.algorithm}}
+	if n.Kind != yaml.MappingNode {
+		return nil
+	}
+	if f, ok := fs.get("name"); ok {
+		l.name, _ = r.word(f)
+	}
+	r.replaces(l, fs)
+	if f, ok := fs.get("unlimited"); ok {
+		l.unlimited, _ = r.flag(f)
+		if l.unlimited {
+			r.unlimited(f, fs, listed)
+			return l
+		}
+	}
+	r.numbers(l, n, path, fs)
+	if len(*r.errs) > before {
+		return nil
+	}
+	if r.opts.CompatEnvoy && l.limit.Algorithm == caudal.FixedWindow && l.limit.Unit >= caudal.Week && l.limit.Timezone == "" {
+		l.limit.Epoch = true
+	}
+	if err := l.limit.Validate(); err != nil {
+		r.fail(n, path, "", "%s", strings.TrimPrefix(err.Error(), caudal.ErrInvalidLimit.Error()+": "))
+		return nil
+	}
+	return l
+}
+
+// unlimited checks what stands beside unlimited: true. The reference loads a
+// number there and ignores it, so that is a warning; all else is a mistake.
+func (r *reader) unlimited(f field, fs fields, listed bool) {
+	if listed {
+		r.fail(f.key, f.path, "write rate_limit: {unlimited: true} instead of the list", "unlimited does not go into a list of limits")
+	}
+	for _, other := range fs {
+		switch other.name {
+		case "unlimited", "name", "replaces":
+		case "requests_per_unit":
+			r.warn(other.key, other.path, Warning{Code: "unlimited-number",
+				What: "requests_per_unit beside unlimited: true", Why: "the number does nothing", Mend: "leave one of them out"})
+		default:
+			r.fail(other.key, other.path, "leave one of them out", "%s does not go with unlimited: true", other.name)
+		}
+	}
+}
+
+func (r *reader) replaces(l *rateLimit, fs fields) {
+	f, ok := fs.get("replaces")
+	if !ok {
+		return
+	}
+	r.list(f, "names", func(n *yaml.Node, path string) {
+		entry, ok := r.mapping(n, path, replaceKeys)
+		if !ok {
+			return
+		}
+		name, has := entry.get("name")
+		if !has {
+			r.fail(n, path, "write - name: NAME", "the entry names no limit")
+			return
+		}
+		s, ok := r.word(name)
+		switch {
+		case !ok:
+		case s == l.name:
+			r.fail(name.value, name.path, "name another limit", "a limit cannot replace itself")
+		default:
+			l.replaces = append(l.replaces, s)
+		}
+	})
+}
+
+// numbers reads the words of a limit that counts.
+func (r *reader) numbers(l *rateLimit, n *yaml.Node, path string, fs fields) {
+	if f, ok := fs.get("algorithm"); ok {
+		l.limit.Algorithm = r.algorithm(f, l.limit.Algorithm)
+	}
+	for _, w := range limitWords {
+		if f, ok := fs.get(w.name); ok && l.limit.Algorithm != w.with {
+			r.fail(f.key, f.path, w.words, "%s does not go with %s", w.name, l.limit.Algorithm)
+		}
+	}
+	if f, ok := fs.get("unit"); ok {
+		l.limit.Unit = r.unit(f)
+	} else {
+		r.fail(n, path, "add unit: second, minute, hour, day, week, month or year", "unit is missing")
+	}
+	if f, ok := fs.get("requests_per_unit"); ok {
+		l.limit.Requests, _ = r.number(f, 0)
+	} else {
+		r.fail(n, path, "add it; 0 denies everything, unlimited: true allows everything", "requests_per_unit is missing")
+	}
+	if f, ok := fs.get("unit_multiplier"); ok {
+		l.limit.Multiplier, _ = r.number(f, 1)
+	}
+	if f, ok := fs.get("burst"); ok {
+		l.limit.Burst, _ = r.number(f, 1)
+	}
+	if f, ok := fs.get("queue"); ok {
+		l.limit.Queue, _ = r.number(f, 0)
+	} else if l.limit.Algorithm == caudal.LeakyBucket {
+		r.fail(n, path, "add how many calls may wait; queue: 0 spaces calls and lets none wait", "a leaky_bucket needs a queue")
+	}
+	if f, ok := fs.get("max_wait"); ok {
+		l.limit.MaxWait, _ = r.duration(f)
+	}
+	if f, ok := fs.get("timezone"); ok {
+		l.limit.Timezone, _ = r.word(f)
+	}
+}
+
+func (r *reader) unit(f field) caudal.Unit {
+	s, ok := r.word(f)
+	if !ok {
+		return 0
+	}
+	u, known := caudal.ParseUnit(s)
+	if !known {
+		hint := "use second, minute, hour, day, week, month or year"
+		if near := nearest(s, caudal.Units()); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		r.fail(f.value, f.path, hint, "unit %q is not known", clip(s))
+	}
+	return u
+}

@@ -1,0 +1,163 @@
+package rule
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/caudal-dev/caudal"
+)
+
+// Print writes the rules as YAML, one document per file, each under a comment
+// with its name. What a document says loads as the same rules; comments and
+// aliases of the original are gone.
+func (s *Set) Print(w io.Writer) error {
+	for i, f := range s.files {
+		if i > 0 {
+			if _, err := io.WriteString(w, "---\n"); err != nil {
+				return err
+			}
+		}
+		text, err := f.print()
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "# %s\n%s", printable(f.name), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// String gives what Print writes.
+func (s *Set) String() string {
+	var b strings.Builder
+	if err := s.Print(&b); err != nil {
+		return "# " + err.Error() + "\n"
+	}
+	return b.String()
+}
+
+func (f *ruleFile) print() (string, error) {
+	m := &yamlMap{}
+	m.text("domain", f.domain)
+	m.word("algorithm", f.algorithm.String())
+	m.list("descriptors", printDescriptors(f, f.descriptors))
+	var b strings.Builder
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(m.node()); err != nil {
+		return "", fmt.Errorf("rule: cannot print %s: %w", f.name, err)
+	}
+	return b.String(), nil
+}
+
+func printDescriptors(f *ruleFile, list []*descriptor) []*yaml.Node {
+	var nodes []*yaml.Node
+	for _, d := range list {
+		nodes = append(nodes, d.print(f))
+	}
+	return nodes
+}
+
+func (d *descriptor) print(f *ruleFile) *yaml.Node {
+	m := &yamlMap{}
+	m.text("key", d.key)
+	if d.hasValue {
+		m.text("value", d.value)
+	}
+	if d.share != unset {
+		m.word("share_threshold", strconv.FormatBool(d.share == yes))
+	}
+	m.flag("shadow_mode", d.shadow)
+	m.flag("quota_mode", d.quota)
+	if d.missing != 0 {
+		m.word("missing", d.missing.String())
+	}
+	var limits []*yaml.Node
+	for _, l := range d.limits {
+		limits = append(limits, l.print(f))
+	}
+	switch {
+	case d.listed:
+		m.list("rate_limits", limits)
+	case len(limits) == 1:
+		m.add("rate_limit", limits[0])
+	}
+	m.list("descriptors", printDescriptors(f, d.children))
+	return m.node()
+}
+
+func (l *rateLimit) print(f *ruleFile) *yaml.Node {
+	m := &yamlMap{}
+	if l.name != "" {
+		m.text("name", l.name)
+	}
+	var replaces []*yaml.Node
+	for _, name := range l.replaces {
+		entry := &yamlMap{}
+		entry.text("name", name)
+		replaces = append(replaces, entry.node())
+	}
+	m.list("replaces", replaces)
+	if l.unlimited {
+		m.flag("unlimited", true)
+		return m.node()
+	}
+	m.word("unit", l.limit.Unit.String())
+	m.number("unit_multiplier", l.limit.Multiplier, l.limit.Multiplier > 1)
+	m.number("requests_per_unit", l.limit.Requests, true)
+	if l.limit.Algorithm != f.algorithm {
+		m.word("algorithm", l.limit.Algorithm.String())
+	}
+	m.number("burst", l.limit.Burst, l.limit.Burst > 0)
+	m.number("queue", l.limit.Queue, l.limit.Algorithm == caudal.LeakyBucket)
+	if l.limit.MaxWait > 0 {
+		m.word("max_wait", l.limit.MaxWait.String())
+	}
+	if l.limit.Timezone != "" {
+		m.text("timezone", l.limit.Timezone)
+	}
+	return m.node()
+}
+
+// yamlMap builds a mapping key by key.
+type yamlMap struct{ content []*yaml.Node }
+
+func (m *yamlMap) node() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Content: m.content} }
+
+func (m *yamlMap) add(key string, n *yaml.Node) {
+	m.content = append(m.content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, n)
+}
+
+// word adds a scalar that YAML reads as it stands.
+func (m *yamlMap) word(key, value string) {
+	m.add(key, &yaml.Node{Kind: yaml.ScalarNode, Value: value})
+}
+
+// text adds what came from outside, in quotes: no text can then be taken for
+// anything else.
+func (m *yamlMap) text(key, value string) {
+	m.add(key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: value})
+}
+
+func (m *yamlMap) flag(key string, on bool) {
+	if on {
+		m.word(key, "true")
+	}
+}
+
+func (m *yamlMap) number(key string, n uint32, written bool) {
+	if written {
+		m.word(key, strconv.FormatUint(uint64(n), 10))
+	}
+}
+
+func (m *yamlMap) list(key string, nodes []*yaml.Node) {
+	if len(nodes) > 0 {
+		m.add(key, &yaml.Node{Kind: yaml.SequenceNode, Content: nodes})
+	}
+}
