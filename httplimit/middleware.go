@@ -1,0 +1,173 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/rule"
+)
+
+// Middleware limits requests by one limit. Make it with New. It is safe for
+// concurrent use.
+type Middleware struct {
+	core
+	limiter *caudal.Limiter
+	key     KeyFunc
+}
+
+// New makes a middleware of one limit. key says who is charged and is required:
+// there is no default under which all clients would share one count.
+func New(limiter *caudal.Limiter, key KeyFunc, o Options) (*Middleware, error) {
+	switch {
+	case limiter == nil:
+		return nil, errors.New("httplimit: no limiter: make one with caudal.New")
+	case key == nil:
+		return nil, errors.New("httplimit: no key function: use ByIP, ByHeader or one of your own")
+	}
+	m := &Middleware{limiter: limiter, key: key}
+	return m, m.init(o, m)
+}
+
+// Wrap puts the limit in front of a handler.
+func (m *Middleware) Wrap(next http.Handler) http.Handler { return wrap(m, next) }
+
+// Decide decides about a request and charges it. The outcome must be released.
+func (m *Middleware) Decide(r *http.Request) *Outcome {
+	o := m.outcome(r)
+	if !m.exempt(r) {
+		m.decide(r, o)
+	}
+	return o
+}
+
+func (m *Middleware) decide(r *http.Request, o *Outcome) {
+	defer m.recovered(o)
+	key, err := m.key(r)
+	if err != nil {
+		m.failed(r.Context(), o, fmt.Errorf("httplimit: no key: %w", err))
+		return
+	}
+	if key == "" {
+		return
+	}
+	o.key = key
+	o.one[0] = caudal.Call{Limit: m.limiter.Compiled(), Cost: 1}
+	o.Calls = o.one[:]
+	m.settle(r.Context(), o)
+}
+
+// take asks the limiter itself, which knows how to ask its store about one key
+// without slices. A limiter knows no shadow mode: a dry run asks without an
+// obligation to obey.
+func (m *Middleware) take(ctx context.Context, o *Outcome) (err error) {
+	o.Decisions[0], err = m.limiter.AllowN(ctx, o.key, 1)
+	return err
+}
+
+func (m *Middleware) refund(ctx context.Context, refunds []caudal.Refund) (err error) {
+	for _, r := range refunds {
+		err = errors.Join(err, m.limiter.Cancel(ctx, r.Receipt))
+	}
+	return err
+}
+
+// Decider limits requests by rules. It is the part of the middleware that
+// decides, on its own: gateways and other front ends use it too. Make it with
+// NewDecider. It is safe for concurrent use.
+type Decider struct {
+	core
+	domain   atomic.Pointer[rule.Domain]
+	store    caudal.Store
+	refunder caudal.Refunder // store, when it has the ability
+	who      *identity.Resolver
+}
+
+// NewDecider makes a decider from the rules of one domain, the store that counts
+// and the resolver that says who is asking. All are required.
+func NewDecider(domain *rule.Domain, store caudal.Store, who *identity.Resolver, o Options) (*Decider, error) {
+	switch {
+	case domain == nil:
+		return nil, errors.New("httplimit: no domain: load one with rule.Load")
+	case store == nil:
+		return nil, errors.New("httplimit: no store: use memstore.New for one in memory")
+	case who == nil:
+		return nil, errors.New("httplimit: no resolver: make one with identity.New")
+	}
+	d := &Decider{store: store, who: who}
+	d.refunder, _ = store.(caudal.Refunder)
+	d.domain.Store(domain)
+	return d, d.init(o, d)
+}
+
+// SetDomain puts other rules in force at once. Decisions under way keep those
+// that they began with.
+func (d *Decider) SetDomain(domain *rule.Domain) { d.domain.Store(domain) }
+
+// Domain gives the rules in force.
+func (d *Decider) Domain() *rule.Domain { return d.domain.Load() }
+
+// Wrap puts the rules in front of a handler.
+func (d *Decider) Wrap(next http.Handler) http.Handler { return wrap(d, next) }
+
+// Decide decides about a request and charges it. The outcome must be released.
+func (d *Decider) Decide(r *http.Request) *Outcome {
+	o := d.outcome(r)
+	if !d.exempt(r) {
+		o.request.Reset(d.who, r)
+		d.decide(r.Context(), o, &o.request)
+	}
+	return o
+}
+
+// DecideRequest decides about anything that has attributes, for front ends whose
+// request is not the one to limit. Only the context's deadline bounds the delay.
+func (d *Decider) DecideRequest(ctx context.Context, req rule.Request) *Outcome {
+	o := d.outcome(nil)
+	d.decide(ctx, o, req)
+	return o
+}
+
+func (d *Decider) decide(ctx context.Context, o *Outcome, req rule.Request) {
+	defer d.recovered(o)
+	domain := d.domain.Load()
+	o.domain = domain.Name()
+	domain.Match(req, &o.match)
+	if o.match.Rejected != "" && !d.opts.DryRun {
+		o.Action = Reject
+		return
+	}
+	o.Calls = o.match.Calls
+	d.settle(ctx, o)
+}
+
+func (d *Decider) take(ctx context.Context, o *Outcome) error {
+	return d.store.Take(ctx, caudal.Instant{}, o.Calls, o.Decisions)
+}
+
+func (d *Decider) refund(ctx context.Context, refunds []caudal.Refund) error {
+	if d.refunder == nil {
+		return fmt.Errorf("%w: refund", caudal.ErrUnsupported)
+	}
+	return d.refunder.Refund(ctx, caudal.Instant{}, refunds)
+}
+
+// wrap is the life of a request in front of a handler. The outcome is released
+// before the handler runs, which may take long.
+func wrap(d interface{ Decide(*http.Request) *Outcome }, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o := d.Decide(r)
+		if !o.Hold(r) {
+			o.Refuse(w, r)
+			o.Release()
+			return
+		}
+		o.SetHeaders(w.Header())
+		o.Release()
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,214 @@
+package httplimit
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/rule"
+)
+
+// Action is what to do with a request.
+type Action uint8
+
+const (
+	// Pass: it may go on, at its turn. The zero value.
+	Pass Action = iota
+	// Deny: a limit denies it. 429.
+	Deny
+	// Reject: it lacks an attribute that the rules demand. 401.
+	Reject
+	// Unavailable: no decision was made, and the policy is to refuse. 503.
+	Unavailable
+	// Gone: the client went away, or its time ran out, before its turn. 503, for
+	// the case that somebody still reads it.
+	Gone
+)
+
+// Outcome is what was decided about one request. It belongs to one goroutine, is
+// reused, and must not be touched after Release.
+type Outcome struct {
+	// Action is what to do with the request.
+	Action Action
+	// Calls are the limits that applied, and Decisions what each said. Decisions
+	// is empty when no decision was made.
+	Calls     []caudal.Call
+	Decisions []caudal.Decision
+	// Verdict sums them up.
+	Verdict caudal.Verdict
+	// Err says why no decision was made.
+	Err error
+
+	core    *core
+	domain  string
+	wall    int64     // microseconds, when decided
+	leave   time.Time // when a delayed call may go
+	room    time.Duration
+	hasRoom bool
+
+	match   rule.Match
+	request identity.Request
+	refunds []caudal.Refund
+	buf     []byte
+	key     string
+	one     [1]caudal.Call
+	broken  bool // after a panic: not to be reused
+}
+
+var outcomes = sync.Pool{New: func() any { return new(Outcome) }}
+
+// Release gives the outcome back for reuse.
+func (o *Outcome) Release() {
+	if o.broken {
+		return
+	}
+	clear(o.Decisions)
+	clear(o.refunds)
+	o.match.Reset()
+	o.request = identity.Request{}
+	o.Action, o.Calls, o.Decisions, o.Err = Pass, nil, o.Decisions[:0], nil
+	o.core, o.domain, o.wall, o.leave, o.room, o.hasRoom = nil, "", 0, time.Time{}, 0, false
+	o.refunds, o.buf, o.key, o.one[0] = o.refunds[:0], o.buf[:0], "", caudal.Call{}
+	outcomes.Put(o)
+}
+
+// core is what a Middleware and a Decider have in common.
+type core struct {
+	opts  Options
+	taker taker
+
+	failures atomic.Int64 // since the last line of log
+	logged   atomic.Int64 // unix seconds of the last line of log
+}
+
+// taker asks whoever counts.
+type taker interface {
+	take(context.Context, *Outcome) error
+	refund(context.Context, []caudal.Refund) error
+}
+
+func (c *core) init(o Options, t taker) error {
+	c.opts, c.taker = o.withDefaults(), t
+	return o.validate()
+}
+
+// outcome gives a fresh outcome. r may be nil.
+func (c *core) outcome(r *http.Request) *Outcome {
+	o := outcomes.Get().(*Outcome)
+	o.core = c
+	o.Verdict = caudal.Verdict{Allowed: true, Nearest: -1}
+	if r != nil {
+		o.room, o.hasRoom = grpcTimeout(r)
+	}
+	return o
+}
+
+// settle asks whether the calls may pass and sums up the answer. A call whose
+// turn comes after its deadline is denied here, at once.
+func (c *core) settle(ctx context.Context, o *Outcome) {
+	if len(o.Calls) == 0 {
+		return
+	}
+	if c.opts.DryRun {
+		for i := range o.Calls {
+			o.Calls[i].Mode = caudal.Shadow
+		}
+	}
+	n := len(o.Calls)
+	o.Decisions = slices.Grow(o.Decisions[:0], n)[:n]
+	clear(o.Decisions)
+	if err := c.taker.take(ctx, o); err != nil {
+		c.failed(ctx, o, err)
+		return
+	}
+	o.Verdict = caudal.Judge(o.Calls, o.Decisions)
+	o.wall = c.opts.Clock.Now().Wall
+	if d := o.Verdict.Delay; d > 0 {
+		now := time.Now()
+		o.leave = now.Add(d)
+		if !o.fits(ctx, now, d) {
+			c.tooLate(ctx, o)
+		}
+	}
+	if !o.Verdict.Allowed {
+		o.Action = Deny
+	}
+	c.count(o)
+}
+
+// failed handles a decision that was not made. When the client has gone nobody
+// failed, and there is nobody to answer.
+func (c *core) failed(ctx context.Context, o *Outcome, err error) {
+	o.Err = err
+	o.Decisions = o.Decisions[:0]
+	if ctx.Err() != nil {
+		o.Action = Gone
+		return
+	}
+	result := ErrorAllowed
+	if _, panicked := err.(*PanicError); c.opts.OnError == DenyOnError && !c.opts.DryRun && !panicked {
+		o.Action, result = Unavailable, ErrorDenied
+	}
+	for i := range o.Calls {
+		if o.Calls[i].Cost > 0 && (result == ErrorAllowed || o.Calls[i].Mode == caudal.Enforce) {
+			c.opts.Observer.Decided(o.domain, o.Calls[i].Limit, result)
+		}
+	}
+	c.report(o.domain, err)
+}
+
+// recovered turns a panic of the limiter into a failure that passes: the limiter
+// never takes down what it protects. It must be deferred itself.
+func (c *core) recovered(o *Outcome) {
+	if v := recover(); v != nil {
+		o.broken = true
+		c.failed(context.Background(), o, &PanicError{Value: v, Stack: debug.Stack()})
+	}
+}
+
+// logEvery is how often, in seconds, failures may write a line of log.
+const logEvery = 10
+
+func (c *core) report(domain string, err error) {
+	c.opts.Observer.Failed(domain, err)
+	n := c.failures.Add(1)
+	now, last := time.Now().Unix(), c.logged.Load()
+	if now-last < logEvery || !c.logged.CompareAndSwap(last, now) {
+		return
+	}
+	c.failures.Add(-n)
+	attrs := []any{"domain", domain, "error", err, "failures", n, "denied", c.opts.OnError == DenyOnError}
+	if p, ok := err.(*PanicError); ok {
+		attrs = append(attrs, "stack", string(p.Stack))
+	}
+	c.opts.Logger.Error("rate limit decisions fail", attrs...)
+}
+
+// count tells the observer about each limit that was charged or denied the call.
+func (c *core) count(o *Outcome) {
+	quota := caudal.QuotaEnforced(o.Calls, o.Decisions)
+	for i := range o.Decisions {
+		call, d := &o.Calls[i], &o.Decisions[i]
+		switch {
+		case call.Cost == 0:
+		case d.Charged && o.Verdict.Allowed:
+			c.opts.Observer.Decided(o.domain, call.Limit, Allowed)
+		case d.Allowed:
+		case caudal.Enforced(call.Mode, quota):
+			c.opts.Observer.Decided(o.domain, call.Limit, Denied)
+		default:
+			c.opts.Observer.Decided(o.domain, call.Limit, ShadowDenied)
+		}
+	}
+}
+
+// Enforced reports whether the limit of call i takes part in the verdict.
+func (o *Outcome) Enforced(i int) bool {
+	return caudal.Enforced(o.Calls[i].Mode, caudal.QuotaEnforced(o.Calls, o.Decisions))
+}

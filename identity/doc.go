@@ -1,0 +1,57 @@
+// Package identity says who is asking: it turns an HTTP request into the
+// attributes that rules match by.
+//
+// Most programs need [New], which makes a [Resolver] from [Options], and
+// [Request.Reset], which binds one request to it:
+//
+//	who, err := identity.New(identity.Options{TrustedProxies: proxies})
+//	...
+//	var q identity.Request
+//	q.Reset(who, r)
+//	key, ok := q.Attribute("api_key")
+//
+// # Attributes
+//
+//	api_key         the API key: one header, as sent
+//	remote_address  the client's address; IPv6 as its /64 network
+//	path            the path for matching; see below
+//	method          as sent
+//	host            lower case, without port and final dot
+//	user_agent      the User-Agent header
+//	header:NAME     a request header
+//	cookie:NAME     a cookie
+//	query:NAME      a query parameter
+//
+// The attributes user, plan, visitor, body:FIELD, jwt:CLAIM and client_cert:SAN
+// are known to rules but nothing here verifies them yet: they are always absent.
+//
+// An empty API key is an absent one: there is no bucket for "". Other attributes
+// can be empty: what that means is for the rules to say. A header, cookie or
+// query parameter that comes several times with the same value counts as one;
+// with different values it becomes a list in which each value is preceded by its
+// length, behind a zero byte, so that it equals no value that can be sent alone.
+// For api_key such a request has no key: otherwise a client could send its real
+// key first, a made-up one behind it, and have a fresh count with every call at
+// an API that reads the first.
+//
+// # Trust
+//
+// Nothing that a client sends is trusted until configured. The client's address
+// is the peer's. When the peer is in Options.TrustedProxies, it is the right-most
+// untrusted hop of one header; everything to the left of that hop may be
+// invented and is never read. An entry that is no address ends the walk at the
+// last hop that was one.
+//
+// # Paths
+//
+// There are two forms. [ForwardPath] is what a gateway sends on: dot segments
+// removed, slashes collapsed, needless escapes decoded. [MatchPath] is what
+// rules and keys use. It is made from the first by a function that only ever
+// joins spellings together, so two requests that a server behind may treat alike
+// never differ for the limiter.
+//
+// # What the package does not do
+//
+// It verifies nothing: an API key is taken as sent, the API behind has the last
+// word. It keeps no state.
+package identity
