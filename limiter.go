@@ -58,6 +58,9 @@ func Must(l *Limiter, err error) *Limiter {
 // Limit gives the limit in force.
 func (l *Limiter) Limit() Limit { return l.limit.Load().limit }
 
+// Compiled gives the limit in force, made ready, for those who report about it.
+func (l *Limiter) Compiled() *Compiled { return l.limit.Load() }
+
 // SetLimit puts another limit in force at once. When only its numbers change,
 // what the keys have consumed is kept; another algorithm or period starts
 // fresh counters.
