@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caudal-dev/caudal/internal/fastdiv"
 	"github.com/caudal-dev/caudal/internal/keyhash"
 )
 
@@ -19,10 +20,15 @@ type Compiled struct {
 	scope string
 	hash  keyhash.Hash
 
+	failure Failure
+	factor  float64
+
 	capacity     uint64
 	periodMicros int64
 	tick         int64 // microseconds
 	periodTicks  int64
+	perPeriod    fastdiv.Divisor // divides by periodTicks
+	perRequests  fastdiv.Divisor // divides by Requests, or 1
 
 	calendar bool
 	offset   int64 // of fixed windows from the epoch
@@ -41,11 +47,14 @@ const maxPeriodTicks = 1 << 40
 // name inside a list of limits); the key given with each call is the rest. The
 // algorithm and the period are added to the identity here; the numbers are not,
 // so that changing them keeps what was consumed.
-func (l Limit) Compile(name, scope string) (*Compiled, error) {
+func (l Limit) Compile(name, scope string, opts ...CompileOption) (*Compiled, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Compiled{limit: l, name: name, scope: l.identity(scope)}
+	c := &Compiled{limit: l, name: name, scope: l.identity(scope), factor: DefaultLocalFactor}
+	for _, opt := range opts {
+		opt(c)
+	}
 	c.hash = keyhash.String(c.scope)
 	c.capacity = l.Capacity()
 	c.periodMicros = l.Period().Microseconds()
@@ -57,6 +66,8 @@ func (l Limit) Compile(name, scope string) (*Compiled, error) {
 		c.tick = 1_000_000
 	}
 	c.periodTicks = c.periodMicros / c.tick
+	c.perPeriod = fastdiv.By(uint64(c.periodTicks))
+	c.perRequests = fastdiv.By(uint64(max(l.Requests, 1)))
 	if l.Algorithm == FixedWindow && !l.Epoch && l.multiplier() == 1 {
 		c.setCalendar()
 	}
@@ -131,6 +142,12 @@ func (c *Compiled) Tick() int64 { return c.tick }
 
 // PeriodTicks gives the period's length in ticks.
 func (c *Compiled) PeriodTicks() int64 { return c.periodTicks }
+
+// PerPeriod divides by PeriodTicks.
+func (c *Compiled) PerPeriod() fastdiv.Divisor { return c.perPeriod }
+
+// PerRequests divides by Requests, and by 1 where that is 0.
+func (c *Compiled) PerRequests() fastdiv.Divisor { return c.perRequests }
 
 // MaxWaitMicros gives a leaky bucket's longest wait, and 0 when only the queue
 // bounds it.

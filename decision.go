@@ -20,6 +20,10 @@ type Decision struct {
 	// made it: by a local count, or by a policy for when it is gone.
 	Degraded bool
 
+	// Unavailable says that a call was denied only because the store is gone and
+	// the limit's policy for that is FailClosed: nobody is over a limit.
+	Unavailable bool
+
 	// Limit is the largest cost that a fresh key admits at once.
 	Limit uint64
 
@@ -91,6 +95,9 @@ type Verdict struct {
 	Nearest int
 	// Degraded says that some decision was made without the store.
 	Degraded bool
+	// Unavailable says that the call was denied because the store is gone; it
+	// wins over any limit's denial.
+	Unavailable bool
 }
 
 // Judge sums up the decisions about one call. It is the one place that says
@@ -113,6 +120,7 @@ func Judge(calls []Call, decisions []Decision) Verdict {
 		}
 		v.Allowed = false
 		v.Never = v.Never || d.Never
+		v.Unavailable = v.Unavailable || d.Unavailable
 		v.RetryAfter = max(v.RetryAfter, d.RetryAfter)
 	}
 	if !v.Allowed {

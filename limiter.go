@@ -11,7 +11,7 @@ import (
 // concurrent use; make one per limit and share it. Use [New].
 type Limiter struct {
 	store  Store
-	keyed  KeyStore // store, when it has the ability
+	keyed  KeyStore // store, or an adapter where it lacks the ability
 	scope  string
 	limit  atomic.Pointer[Compiled]
 	queues queues
@@ -38,7 +38,9 @@ func New(store Store, limit Limit, opts ...Option) (*Limiter, error) {
 		opt(&o)
 	}
 	l := &Limiter{store: store, scope: string(AppendPart([]byte("limiter"), o.name))}
-	l.keyed, _ = store.(KeyStore)
+	if l.keyed, _ = store.(KeyStore); l.keyed == nil {
+		l.keyed = batchOfOne{store}
+	}
 	c, err := limit.Compile(o.name, l.scope)
 	if err != nil {
 		return nil, err
@@ -76,12 +78,12 @@ func (l *Limiter) SetLimit(limit Limit) error {
 // Allow asks whether one call of this key may pass now, and charges it if so.
 // Any key will do; keep personal data out of keys that a shared store will hold.
 func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
-	return l.AllowAt(ctx, Instant{}, key, 1)
+	return l.keyed.TakeKey(ctx, Instant{}, l.limit.Load(), key, 1)
 }
 
 // AllowN is Allow for a call of the given cost. Cost 0 is a peek.
 func (l *Limiter) AllowN(ctx context.Context, key string, cost uint32) (Decision, error) {
-	return l.AllowAt(ctx, Instant{}, key, cost)
+	return l.keyed.TakeKey(ctx, Instant{}, l.limit.Load(), key, cost)
 }
 
 // Peek tells what remains without charging anything.
@@ -90,18 +92,21 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 }
 
 // AllowAt is the full form: may a call of this key and cost pass at this
-// instant? All other verbs go through it.
+// instant?
 func (l *Limiter) AllowAt(ctx context.Context, at Instant, key string, cost uint32) (Decision, error) {
-	limit := l.limit.Load()
-	if l.keyed != nil {
-		return l.keyed.TakeKey(ctx, at, limit, key, cost)
-	}
+	return l.keyed.TakeKey(ctx, at, l.limit.Load(), key, cost)
+}
+
+// batchOfOne makes a KeyStore of a store that only takes batches.
+type batchOfOne struct{ Store }
+
+func (s batchOfOne) TakeKey(ctx context.Context, at Instant, limit *Compiled, key string, cost uint32) (Decision, error) {
 	b := batches.Get().(*batch)
 	defer batches.Put(b)
 	b.key = append(b.key[:0], key...)
 	b.calls[0] = Call{Limit: limit, Key: b.key, Cost: cost}
 	b.out[0] = Decision{}
-	err := l.store.Take(ctx, at, b.calls[:], b.out[:])
+	err := s.Take(ctx, at, b.calls[:], b.out[:])
 	return b.out[0], err
 }
 

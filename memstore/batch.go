@@ -32,7 +32,7 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 	s.lock(r)
 	defer s.unlock(r)
 	if len(calls) == 1 && calls[0].Mode == caudal.Enforce {
-		out[0] = s.shardOf(r.hashes[0]).takeLocked(r.hashes[0], calls[0].Limit, at, calls[0].Cost, true)
+		s.takeLocked(r.hashes[0], &calls[0], at, calls[0].Cost, true, &out[0])
 		return nil
 	}
 	s.decideLocked(r, at, calls, out)
@@ -52,15 +52,15 @@ func (s *Store) lock(r *request) {
 		n := h.Hi >> (64 - shardBits)
 		r.shards[n/64] |= 1 << (n % 64)
 	}
-	s.eachShard(r, (*sync.Mutex).Lock)
+	s.eachShard(r, (*lock).Lock)
 }
 
 func (s *Store) unlock(r *request) {
-	s.eachShard(r, (*sync.Mutex).Unlock)
+	s.eachShard(r, (*lock).Unlock)
 	clear(r.shards[:])
 }
 
-func (s *Store) eachShard(r *request, f func(*sync.Mutex)) {
+func (s *Store) eachShard(r *request, f func(*lock)) {
 	for w, set := range r.shards {
 		for bit := 0; set != 0; bit, set = bit+1, set>>1 {
 			if set&1 != 0 {
@@ -70,13 +70,17 @@ func (s *Store) eachShard(r *request, f func(*sync.Mutex)) {
 	}
 }
 
+// takeLocked decides one call of a request.
+func (s *Store) takeLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, cost uint32, apply bool, out *caudal.Decision) {
+	*out = caudal.Decision{}
+	s.shardOf(h).takeLocked(h, c.Limit, at, cost, apply, out)
+}
+
 // decideLocked asks each limit, as if nothing else were there but the calls that
 // share its counter: those are asked for together.
 func (s *Store) decideLocked(r *request, at caudal.Instant, calls []caudal.Call, out []caudal.Decision) {
 	for i := range calls {
-		h := r.hashes[i]
-		cost := r.sharedCost(calls, i)
-		out[i] = s.shardOf(h).takeLocked(h, calls[i].Limit, at, cost, false)
+		s.takeLocked(r.hashes[i], &calls[i], at, r.sharedCost(calls, i), false, &out[i])
 	}
 }
 
@@ -100,8 +104,7 @@ func (s *Store) chargeLocked(r *request, at caudal.Instant, calls []caudal.Call,
 			if (calls[i].Mode != caudal.Enforce) != shadow {
 				continue
 			}
-			h := r.hashes[i]
-			out[i] = s.shardOf(h).takeLocked(h, calls[i].Limit, at, calls[i].Cost, true)
+			s.takeLocked(r.hashes[i], &calls[i], at, calls[i].Cost, true, &out[i])
 		}
 	}
 	for i := range calls { // what remains is what remains after the whole request
@@ -117,12 +120,12 @@ func (s *Store) chargeLocked(r *request, at caudal.Instant, calls []caudal.Call,
 // room tell what remains without the request.
 func (s *Store) denyLocked(r *request, at caudal.Instant, calls []caudal.Call, out []caudal.Decision) {
 	for i := range calls {
-		h := r.hashes[i]
-		sh := s.shardOf(h)
 		if out[i].Allowed {
-			out[i] = sh.takeLocked(h, calls[i].Limit, at, 0, false)
+			s.takeLocked(r.hashes[i], &calls[i], at, 0, false, &out[i])
 			continue
 		}
+		h := r.hashes[i]
+		sh := s.shardOf(h)
 		sh.markLocked(sh.table.find(h), &out[i], h)
 	}
 }

@@ -1,8 +1,6 @@
 package memstore
 
 import (
-	"sync"
-
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/algorithm"
 	"github.com/caudal-dev/caudal/internal/keyhash"
@@ -17,7 +15,7 @@ const sweepEvery = 32
 // shard is a part of the store under one lock. Keys are spread over the shards by
 // their hash, so two callers rarely meet, unless they ask for the same key.
 type shard struct {
-	mu    sync.Mutex
+	mu    lock
 	table table
 	// ids numbers the charges, for receipts.
 	ids    uint64
@@ -32,23 +30,36 @@ type shard struct {
 	_ [64]byte // keeps a busy shard's lock off its neighbour's cache line
 }
 
-// takeLocked decides one call on one counter, and when apply is set, counts it.
-func (sh *shard) takeLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Instant, cost uint32, apply bool) caudal.Decision {
-	now := l.Micros(at)
+// takeLocked decides one call on one counter into d, which must be zero, and when
+// apply is set, counts it.
+func (sh *shard) takeLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Instant, cost uint32, apply bool, d *caudal.Decision) {
 	i := sh.table.find(h)
-	var d caudal.Decision
-	switch l.Algorithm() {
-	case caudal.TokenBucket:
+	if l.Algorithm() == caudal.TokenBucket {
+		now := l.Micros(at)
 		var s algorithm.TokenBucket
 		if i >= 0 {
 			s = sh.table.slots[i].tokenBucket()
 		}
-		s, d = s.Take(l, now, cost)
+		s.Decide(l, now, cost, d)
 		if d.Charged && apply {
 			i = sh.placeLocked(i, h, l, at)
 			sh.table.slots[i].setTokenBucket(s)
 			sh.table.slots[i].setLife(now + d.ResetAfter.Microseconds() - s.At)
 		}
+	} else {
+		*d, i = sh.takeOtherLocked(i, h, l, at, cost, apply)
+	}
+	if apply {
+		sh.markLocked(i, d, h)
+	}
+}
+
+// takeOtherLocked is takeLocked for the algorithms that are not the default, on
+// the slot i; it gives the slot's index, which may be new.
+func (sh *shard) takeOtherLocked(i int, h keyhash.Hash, l *caudal.Compiled, at caudal.Instant, cost uint32, apply bool) (caudal.Decision, int) {
+	now := l.Micros(at)
+	var d caudal.Decision
+	switch l.Algorithm() {
 	case caudal.FixedWindow:
 		var s algorithm.FixedWindow
 		if i >= 0 {
@@ -79,12 +90,9 @@ func (sh *shard) takeLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Instan
 			sh.setLeakyBucketLocked(i, h, l, s)
 		}
 	case caudal.SlidingLog:
-		d, i = sh.takeLogLocked(i, h, l, at, cost, apply)
+		return sh.takeLogLocked(i, h, l, at, cost, apply)
 	}
-	if apply {
-		sh.markLocked(i, &d, h)
-	}
-	return d
+	return d, i
 }
 
 // markLocked gives the charge its number, or notes that the key was denied.

@@ -123,15 +123,15 @@ func (s *Store) seededHash(l *caudal.Compiled, key []byte) keyhash.Hash {
 func (s *Store) shardOf(h keyhash.Hash) *shard { return &s.shards[h.Hi>>(64-shardBits)] }
 
 // TakeKey decides one limit; see caudal.KeyStore.
-func (s *Store) TakeKey(ctx context.Context, at caudal.Instant, l *caudal.Compiled, key string, cost uint32) (caudal.Decision, error) {
+func (s *Store) TakeKey(ctx context.Context, at caudal.Instant, l *caudal.Compiled, key string, cost uint32) (d caudal.Decision, err error) {
 	if err := s.ready(ctx); err != nil {
-		return caudal.Decision{}, err
+		return d, err
 	}
-	at = s.now(at)
 	h := s.hashString(l, key)
+	at = s.now(at)
 	sh := s.shardOf(h)
 	sh.mu.Lock()
-	d := sh.takeLocked(h, l, at, cost, true)
+	sh.takeLocked(h, l, at, cost, true, &d)
 	sh.mu.Unlock()
 	return d, nil
 }
