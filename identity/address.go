@@ -61,15 +61,19 @@ func peer(r *http.Request) netip.Addr {
 // "unknown", "_hidden", nothing.
 func parseHop(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
-	if a, err := netip.ParseAddr(s); err == nil {
-		return plain(a), true
-	}
-	if n := len(s); n > 2 && s[0] == '[' && s[n-1] == ']' {
+	// The form is told first, for a parse that fails makes an error value.
+	switch n := len(s); {
+	case n == 0:
+		return netip.Addr{}, false
+	case s[0] == '[' && s[n-1] == ']':
 		a, err := netip.ParseAddr(s[1 : n-1])
 		return plain(a), err == nil && a.Is6()
+	case s[0] == '[' || strings.Count(s, ":") == 1:
+		ap, err := netip.ParseAddrPort(s)
+		return plain(ap.Addr()), err == nil
 	}
-	ap, err := netip.ParseAddrPort(s)
-	return plain(ap.Addr()), err == nil
+	a, err := netip.ParseAddr(s)
+	return plain(a), err == nil
 }
 
 // plain takes off what does not identify: the zone, and IPv6's way to write

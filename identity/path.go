@@ -156,7 +156,9 @@ func decodeReserved(p string) string {
 	return b.String()
 }
 
-// dropParams cuts each segment at its first semicolon.
+// dropParams cuts each segment at its first semicolon. Segments are those between
+// unescaped slashes, as RFC 3986 has it: servers that know parameters look for
+// them before they decode.
 func dropParams(p string) string {
 	if !strings.Contains(p, ";") {
 		return p
