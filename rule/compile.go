@@ -91,9 +91,9 @@ func (c *compiler) level(ix *index, parent *node, list []*descriptor, seen map[s
 }
 
 func (c *compiler) duplicate(d, twin *descriptor) {
-	what := fmt.Sprintf("key %q without value", clip(d.key))
+	what, hint := fmt.Sprintf("key %q without value", clip(d.key)), `merge the two; value: "" is the same as no value`
 	if d.hasValue {
-		what = fmt.Sprintf("key %q with value %q", clip(d.key), clip(d.value))
+		what, hint = fmt.Sprintf("key %q with value %q", clip(d.key), clip(d.value)), "merge the two"
 	}
 	place := fmt.Sprintf("line %d", twin.pos.Line)
 	if twin.pos.File != d.pos.File {
@@ -101,7 +101,7 @@ func (c *compiler) duplicate(d, twin *descriptor) {
 	}
 	c.errs.add(&Error{Position: d.pos, Path: d.path,
 		What: what + " stands twice among its siblings; first at " + place,
-		Hint: `merge the two; value: "" is the same as no value`})
+		Hint: hint})
 }
 
 func (c *compiler) node(d *descriptor, parent *node) *node {

@@ -48,13 +48,22 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Position.String() + ": ")
 	if e.Path != "" {
-		b.WriteString(e.Path + ": ")
+		b.WriteString(shortPath(e.Path) + ": ")
 	}
 	b.WriteString(e.What)
 	if e.Hint != "" {
 		b.WriteString(" (" + e.Hint + ")")
 	}
 	return b.String()
+}
+
+// shortPath leaves out the middle of a path that would fill a screen.
+func shortPath(path string) string {
+	const most, ends = 160, 60
+	if len(path) <= most {
+		return path
+	}
+	return strings.ToValidUTF8(path[:ends], "") + "..." + strings.ToValidUTF8(path[len(path)-ends:], "")
 }
 
 // Errors is all that a load found wrong, at most MaxErrors, in order of

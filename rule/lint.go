@@ -45,7 +45,7 @@ func (l *linter) clients(limit *Limit) {
 	if limit.Mode == caudal.Enforce && limit.Compiled.Requests() > 0 && sharedByAll(limit) {
 		l.add(limit, Warning{Code: "shared-counter-lockout",
 			What: "one counter for all clients of " + limit.Path,
-			Why:  fmt.Sprintf("one attacker who uses up %s locks out everyone else", limit.Compiled.Limit().String()),
+			Why:  "one attacker who uses it up locks out everyone else",
 			Mend: "nest `- key: remote_address` below and move the rate_limit there"})
 	}
 	if key := l.madeUpKey(limit); key != "" && !l.hasCeiling(limit) {
@@ -153,7 +153,7 @@ func (l *linter) algorithm(limit *Limit) {
 	case c.Algorithm == caudal.TokenBucket && c.Requests > 0 && c.Requests < 10 && c.Period() >= time.Minute && onLoginPath(limit.node):
 		l.add(limit, Warning{Code: "token-bucket-login",
 			What: fmt.Sprintf("token_bucket of %d on a login path", c.Requests),
-			Why:  fmt.Sprintf("up to %s", limit.Compiled.Limit().WorstCase()),
+			Why:  "guesses go up to " + strings.TrimPrefix(c.WorstCase().String(), "at most "),
 			Mend: "use sliding_log, which never lets more than its limit through"})
 	}
 }

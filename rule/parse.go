@@ -71,19 +71,17 @@ func (r *reader) syntax(err error) {
 
 func (r *reader) ruleFile(root *yaml.Node) *ruleFile {
 	f := &ruleFile{name: r.file, algorithm: r.opts.defaultAlgorithm()}
-	fs, _ := r.mapping(root, "", fileKeys)
-	domain, ok := fs.get("domain")
-	if !ok {
-		r.fail(root, "", "write domain: NAME at the top", "the file has no domain")
-	} else {
+	fs, good := r.mapping(root, "", fileKeys)
+	if domain, ok := fs.get("domain"); ok {
 		f.domain, _ = r.word(domain)
 		f.domainPos = r.position(domain.value)
+	} else if good { // else it may be the key that was misspelt
+		r.fail(root, "", "write domain: NAME at the top", "the file has no domain")
 	}
 	if algorithm, ok := fs.get("algorithm"); ok {
 		f.algorithm = r.algorithm(algorithm, f.algorithm)
 	}
-	list, ok := fs.get("descriptors")
-	if ok && !isNull(list.value) {
+	if list, ok := fs.get("descriptors"); ok && !isNull(list.value) {
 		f.descriptors = r.descriptors(list, f, 1)
 	}
 	if len(f.descriptors) == 0 && len(*r.errs) == 0 {
@@ -130,17 +128,16 @@ func (r *reader) descriptors(f field, file *ruleFile, depth int) []*descriptor {
 }
 
 func (r *reader) descriptor(n *yaml.Node, path string, file *ruleFile, depth int) *descriptor {
-	fs, ok := r.mapping(n, path, descriptorKeys)
-	if !ok && len(fs) == 0 {
+	fs, good := r.mapping(n, path, descriptorKeys)
+	if !good && len(fs) == 0 {
 		return nil
 	}
 	d := &descriptor{pos: r.position(n), path: path}
-	key, hasKey := fs.get("key")
-	if !hasKey {
-		r.fail(n, path, "write key: NAME, such as key: remote_address", "the descriptor has no key")
-	} else {
+	if key, ok := fs.get("key"); ok {
 		d.key, _ = r.word(key)
 		d.key = normalKey(d.key)
+	} else if good {
+		r.fail(n, path, "write key: NAME, such as key: remote_address", "the descriptor has no key")
 	}
 	if value, ok := fs.get("value"); ok {
 		r.value(d, value)
@@ -223,7 +220,7 @@ func (r *reader) missing(d *descriptor, f field) {
 	m, known := parseMissing(s)
 	switch {
 	case !known:
-		r.fail(f.value, f.path, "use one of "+strings.Join(missingNames[1:], ", "), "missing: %s is not known", clip(s))
+		r.fail(f.value, f.path, "use one of "+strings.Join(missingNames[1:], ", "), "%q is not known", clip(s))
 	case d.hasValue:
 		r.fail(f.value, f.path, "put it on a descriptor of the same key without value", "missing goes only with a descriptor without value")
 	case m == MissingIP && d.key == remoteAddress:

@@ -24,7 +24,7 @@ var limitWords = []struct {
 // rateLimit reads one rate_limit mapping, or an entry of rate_limits.
 func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed bool) *rateLimit {
 	before := len(*r.errs)
-	fs, _ := r.mapping(n, path, limitKeys)
+	fs, good := r.mapping(n, path, limitKeys)
 	l := &rateLimit{pos: r.position(n), path: path, limit: caudal.Limit{Algorithm: file.algorithm}}
 	if n.Kind != yaml.MappingNode {
 		return nil
@@ -40,7 +40,10 @@ func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed boo
 			return l
 		}
 	}
-	r.numbers(l, n, path, fs)
+	r.numbers(l, fs)
+	if good { // else the key may be there, misspelt
+		r.complete(l, n, path, fs)
+	}
 	if len(*r.errs) > before {
 		return nil
 	}
@@ -98,8 +101,21 @@ func (r *reader) replaces(l *rateLimit, fs fields) {
 	})
 }
 
+// complete refuses a limit that leaves out what it needs.
+func (r *reader) complete(l *rateLimit, n *yaml.Node, path string, fs fields) {
+	if _, ok := fs.get("unit"); !ok {
+		r.fail(n, path, "add unit: second, minute, hour, day, week, month or year", "unit is missing")
+	}
+	if _, ok := fs.get("requests_per_unit"); !ok {
+		r.fail(n, path, "add it; 0 denies everything, unlimited: true allows everything", "requests_per_unit is missing")
+	}
+	if _, ok := fs.get("queue"); !ok && l.limit.Algorithm == caudal.LeakyBucket {
+		r.fail(n, path, "add how many calls may wait; queue: 0 spaces calls and lets none wait", "a leaky_bucket needs a queue")
+	}
+}
+
 // numbers reads the words of a limit that counts.
-func (r *reader) numbers(l *rateLimit, n *yaml.Node, path string, fs fields) {
+func (r *reader) numbers(l *rateLimit, fs fields) {
 	if f, ok := fs.get("algorithm"); ok {
 		l.limit.Algorithm = r.algorithm(f, l.limit.Algorithm)
 	}
@@ -110,13 +126,9 @@ func (r *reader) numbers(l *rateLimit, n *yaml.Node, path string, fs fields) {
 	}
 	if f, ok := fs.get("unit"); ok {
 		l.limit.Unit = r.unit(f)
-	} else {
-		r.fail(n, path, "add unit: second, minute, hour, day, week, month or year", "unit is missing")
 	}
 	if f, ok := fs.get("requests_per_unit"); ok {
 		l.limit.Requests, _ = r.number(f, 0)
-	} else {
-		r.fail(n, path, "add it; 0 denies everything, unlimited: true allows everything", "requests_per_unit is missing")
 	}
 	if f, ok := fs.get("unit_multiplier"); ok {
 		l.limit.Multiplier, _ = r.number(f, 1)
@@ -126,8 +138,6 @@ func (r *reader) numbers(l *rateLimit, n *yaml.Node, path string, fs fields) {
 	}
 	if f, ok := fs.get("queue"); ok {
 		l.limit.Queue, _ = r.number(f, 0)
-	} else if l.limit.Algorithm == caudal.LeakyBucket {
-		r.fail(n, path, "add how many calls may wait; queue: 0 spaces calls and lets none wait", "a leaky_bucket needs a queue")
 	}
 	if f, ok := fs.get("max_wait"); ok {
 		l.limit.MaxWait, _ = r.duration(f)
