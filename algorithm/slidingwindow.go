@@ -108,8 +108,10 @@ func (s SlidingWindow) Refund(l *caudal.Compiled, start int64, n uint32) Sliding
 
 // Credit takes n off the present window, for refunds without a receipt.
 func (s SlidingWindow) Credit(l *caudal.Compiled, now int64, n uint32) SlidingWindow {
-	next, _ := s.slide(l, now)
-	return next.Refund(l, next.Start, n)
+	if start, _ := l.Window(max(now, s.Start)); start == s.Start {
+		return s.Refund(l, start, n)
+	}
+	return s
 }
 
 // FreshAt gives the instant from which the state is the same as a fresh one.

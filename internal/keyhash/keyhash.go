@@ -2,7 +2,10 @@
 // process knows, so that nobody outside can find two keys that collide.
 package keyhash
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"math/bits"
+)
 
 // Hash is a 128-bit identity.
 type Hash struct{ Hi, Lo uint64 }
@@ -24,7 +27,8 @@ func Bytes(b []byte) Hash {
 
 // Under joins the hash of a scope and of a key into that of the pair. With
 // secret, independent hashes an exclusive or keeps the chance of a collision
-// where it was.
+// where it was. The scope's hash is rotated first: otherwise two keys that spell
+// each other's scope would meet, and a key that spells its own would cancel out.
 func (h Hash) Under(scope Hash) Hash {
-	return Hash{h.Hi ^ scope.Hi, h.Lo ^ scope.Lo}
+	return Hash{h.Hi ^ bits.RotateLeft64(scope.Hi, 32), h.Lo ^ bits.RotateLeft64(scope.Lo, 32)}
 }

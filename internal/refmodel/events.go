@@ -147,9 +147,6 @@ func (w *windowed) refund(l caudal.Limit, _ int64, n uint64, id int) {
 func (w *windowed) credit(l caudal.Limit, now int64, n uint64) {
 	start, end := Window(l, max(now, w.held))
 	w.events.take(n, func(e event) bool { return start <= e.at && e.at < end })
-	if l.Algorithm == caudal.SlidingWindow {
-		w.held = start // it keeps its two counts by the present window
-	}
 }
 
 // Window finds the window of a limit around an instant by its name on the
