@@ -41,6 +41,7 @@ type rateLimit struct {
 	replaces  []string
 	unlimited bool
 	limit     caudal.Limit
+	percent   uint32 // enforce_percent; 100 when not written
 }
 
 // tristate is a flag that may be left out.

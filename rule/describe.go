@@ -1,6 +1,9 @@
 package rule
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Describe says in one plain sentence what the limit does and what it lets
 // through at worst, such as
@@ -17,6 +20,9 @@ func (l *Limit) Describe() string {
 	b.WriteString(l.whom())
 	if l.Shadow() {
 		b.WriteString("; in shadow mode: counts and never denies")
+	}
+	if l.EnforcePercent < 100 {
+		fmt.Fprintf(&b, "; enforced for %d %% of them", l.EnforcePercent)
 	}
 	if !l.Unlimited {
 		b.WriteString("; worst case: " + l.Compiled.Limit().WorstCase().String())

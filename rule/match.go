@@ -2,6 +2,7 @@ package rule
 
 import (
 	"crypto/sha256"
+	"math/bits"
 	"net/netip"
 	"slices"
 
@@ -246,10 +247,26 @@ func (m *Match) add(n *node, path span) {
 			m.Unlimited = true
 			continue
 		}
+		key, mode := m.keys[path.start:path.end:path.end], l.Mode
+		if l.EnforcePercent < 100 && percentile(key) >= l.EnforcePercent {
+			mode = caudal.Shadow
+		}
 		m.Limits = append(m.Limits, l)
-		m.Calls = append(m.Calls, caudal.Call{
-			Limit: l.Compiled, Key: m.keys[path.start:path.end:path.end], Cost: 1, Mode: l.Mode})
+		m.Calls = append(m.Calls, caudal.Call{Limit: l.Compiled, Key: key, Cost: 1, Mode: mode})
 	}
+}
+
+// percentile puts a key into one of a hundred parts, the same on every node and
+// after a restart: FNV-1a, mixed once more.
+func percentile(key []byte) int {
+	h := uint64(14695981039346656037)
+	for _, c := range key {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	h ^= h >> 32
+	h *= 0x9e3779b97f4a7c15 // FNV alone leaves the last byte in the low bits
+	hi, _ := bits.Mul64(h, 100)
+	return int(hi)
 }
 
 // Replace leaves out the limits that another limit of the same request replaces

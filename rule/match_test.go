@@ -1,6 +1,7 @@
 package rule_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -440,5 +441,30 @@ descriptors:
 	}
 	if got := described(d, "key_1=a", "key_2=b"); got != "wide" {
 		t.Errorf("two descriptors match %q, want %q", got, "wide")
+	}
+}
+
+// TestEnforcePercent: a client is always in or always out, and about as many are
+// in as the rule says.
+func TestEnforcePercent(t *testing.T) {
+	for _, percent := range []int{0, 1, 25, 99, 100} {
+		d := parse(t, fmt.Sprintf("domain: d\ndescriptors:\n  - {key: api_key, rate_limit: {unit: minute, requests_per_unit: 5, enforce_percent: %d}}\n", percent))
+		enforced := 0
+		var m rule.Match
+		for i := range 10_000 {
+			req := request{"api_key": fmt.Sprintf("client-%d", i)}
+			d.Match(req, &m)
+			first := m.Calls[0].Mode
+			d.Match(req, &m)
+			if m.Calls[0].Mode != first {
+				t.Fatalf("enforce_percent %d: %v was in mode %v, then in %v", percent, req, first, m.Calls[0].Mode)
+			}
+			if first == caudal.Enforce {
+				enforced++
+			}
+		}
+		if off := enforced - percent*100; off < -200 || off > 200 || (percent%100 == 0 && off != 0) {
+			t.Errorf("enforce_percent %d: %d of 10000 clients are enforced", percent, enforced)
+		}
 	}
 }

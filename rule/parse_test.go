@@ -191,3 +191,21 @@ func TestPrintRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// TestHash: it differs when the rules do, and not for comments and layout.
+func TestHash(t *testing.T) {
+	hash := func(name, text string) string {
+		set, _, err := rule.Parse(name, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set.Hash()
+	}
+	base := hash("a.yaml", "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: minute, requests_per_unit: 5}}\n")
+	if got := hash("b.yaml", "# comment\ndescriptors: [{rate_limit: {requests_per_unit: 5, unit: MINUTE}, key: k}]\ndomain: 'd'\n"); got != base {
+		t.Errorf("the same rules in other words have the hash %s, want %s", got, base)
+	}
+	if got := hash("a.yaml", "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: minute, requests_per_unit: 6}}\n"); got == base {
+		t.Errorf("other rules have the same hash %s", got)
+	}
+}

@@ -25,7 +25,7 @@ var limitWords = []struct {
 func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed bool) *rateLimit {
 	before := len(*r.errs)
 	fs, good := r.mapping(n, path, limitKeys)
-	l := &rateLimit{pos: r.position(n), path: path, limit: caudal.Limit{Algorithm: file.algorithm}}
+	l := &rateLimit{pos: r.position(n), path: path, percent: 100, limit: caudal.Limit{Algorithm: file.algorithm}}
 	if n.Kind != yaml.MappingNode {
 		return nil
 	}
@@ -144,6 +144,12 @@ func (r *reader) numbers(l *rateLimit, fs fields) {
 	}
 	if f, ok := fs.get("timezone"); ok {
 		l.limit.Timezone, _ = r.word(f)
+	}
+	if f, ok := fs.get("enforce_percent"); ok {
+		l.percent, ok = r.number(f, 0)
+		if ok && l.percent > 100 {
+			r.fail(f.value, f.path, "write a whole number from 0 to 100", "%d is out of range", l.percent)
+		}
 	}
 }
 

@@ -1,8 +1,11 @@
 package rule
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,6 +42,25 @@ func (s *Set) String() string {
 		return "# " + err.Error() + "\n"
 	}
 	return b.String()
+}
+
+// Hash gives a short text that differs when the rules do: another algorithm,
+// number or order of wildcards, but not comments, file names or layout.
+func (s *Set) Hash() string {
+	var texts []string
+	for _, f := range s.files {
+		text, err := f.print()
+		if err != nil {
+			text = f.name // cannot happen to what was loaded
+		}
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	h := sha256.New()
+	for _, text := range texts {
+		h.Write(caudal.AppendPart(nil, text))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 func (f *ruleFile) print() (string, error) {
@@ -121,6 +143,7 @@ func (l *rateLimit) print(f *ruleFile) *yaml.Node {
 	if l.limit.Timezone != "" {
 		m.text("timezone", l.limit.Timezone)
 	}
+	m.number("enforce_percent", l.percent, l.percent < 100)
 	return m.node()
 }
 

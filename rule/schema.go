@@ -30,8 +30,8 @@ var (
 	limitKeys = &keySpecs{of: "a rate limit", keys: []keySpec{
 		{"name", true}, {"replaces", true}, {"unlimited", true},
 		{"unit", true}, {"unit_multiplier", true}, {"requests_per_unit", true}, {"algorithm", true},
-		{"burst", true}, {"queue", true}, {"max_wait", true}, {"timezone", true},
-		{"on_store_error", false}, {"local_factor", false}, {"enforce_percent", false}, {"fair", false},
+		{"burst", true}, {"queue", true}, {"max_wait", true}, {"timezone", true}, {"enforce_percent", true},
+		{"on_store_error", false}, {"local_factor", false}, {"fair", false},
 		{"accuracy", false}, {"scope", false}, {"share", false},
 	}}
 	replaceKeys = &keySpecs{of: "an entry of replaces", keys: []keySpec{{"name", true}}}

@@ -92,6 +92,11 @@ type Limit struct {
 	// Mode is how the limit takes part: Shadow with shadow_mode, Quota with
 	// quota_mode.
 	Mode caudal.Mode
+	// EnforcePercent is the share of the counters, from 0 to 100, that the limit
+	// takes part for as Mode says; for the others its calls have mode Shadow. A
+	// hash of the counter's key decides, so that a client is always in or always
+	// out, on every node.
+	EnforcePercent int
 	// Position and FilePath say where the rate_limit stands in the file: its place
 	// and the key's path.
 	Position Position
