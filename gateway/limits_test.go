@@ -327,13 +327,13 @@ func TestUpstreamFailures(t *testing.T) {
 	}), Options{})
 	r, _ := http.NewRequestWithContext(t.Context(), "GET", gw, nil)
 	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		_, err = io.ReadAll(res.Body)
+		res.Body.Close()
 	}
-	if b, err := io.ReadAll(res.Body); err == nil {
-		t.Errorf("a response that was cut off arrived as if whole: %q", b)
+	if err == nil {
+		t.Error("a response that was cut off arrived as if whole")
 	}
-	res.Body.Close()
 	wantStatus(t, "the gateway after an abort", do(t, "GET", gw+"/whole", nil), 200)
 }
 
