@@ -65,6 +65,15 @@ func New(o Options) (*Gateway, error) {
 	return g, nil
 }
 
+// Close closes the connections to the upstream that nobody uses. Requests under
+// way go on; shut the server down first.
+func (g *Gateway) Close() error {
+	if t, ok := g.proxy.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+	return nil
+}
+
 // outcomeKey finds the outcome of a request in its context.
 type outcomeKey struct{}
 

@@ -28,47 +28,76 @@ func (o *Outcome) Hold(r *http.Request) bool {
 	if o.Action != Pass || o.leave.IsZero() {
 		return o.Action == Pass
 	}
-	ctx := r.Context()
-	if readBody(r) != nil || !sleepUntil(ctx, o.leave) {
-		o.Action = Gone
-		o.Cancel(ctx)
-		return false
-	}
-	return true
+	return o.wait(r.Context(), readAhead(r))
 }
 
-// sleepUntil reports whether the instant came before the context ended.
-func sleepUntil(ctx context.Context, at time.Time) bool {
-	t := time.NewTimer(time.Until(at))
+// Wait is Hold for a call that is no HTTP request of its own.
+func (o *Outcome) Wait(ctx context.Context) bool {
+	if o.Action != Pass || o.leave.IsZero() {
+		return o.Action == Pass
+	}
+	return o.wait(ctx, nil)
+}
+
+// wait waits for the turn; hungUp tells of a client that has gone, beside ctx.
+func (o *Outcome) wait(ctx context.Context, hungUp <-chan struct{}) bool {
+	t := time.NewTimer(time.Until(o.leave))
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return ctx.Err() == nil
+		if ctx.Err() == nil {
+			return true
+		}
 	case <-ctx.Done():
-		return false
+	case <-hungUp:
 	}
+	o.Action = Gone
+	o.Cancel(ctx)
+	return false
 }
 
-// readBody takes in a small body of HTTP/1 before the wait. Until a body has been
-// read, net/http does not watch the connection, so a client that hangs up would
-// keep its turn. HTTP/2 always watches; a client that wants to be asked for its
-// body is not asked before its turn.
-func readBody(r *http.Request) error {
+// readAhead takes in a small body of HTTP/1 during the wait. Until a body has
+// been read, net/http does not watch the connection, so a client that hangs up
+// would keep its turn. HTTP/2 always watches; a client that wants to be asked for
+// its body is not asked before its turn. The channel is closed if the body breaks
+// off.
+func readAhead(r *http.Request) <-chan struct{} {
 	n := r.ContentLength
 	if r.ProtoMajor != 1 || n <= 0 || n > maxHeldBody || r.Header.Get("Expect") != "" {
 		return nil
 	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(r.Body, body); err != nil {
-		return err
-	}
-	r.Body = heldBody{bytes.NewReader(body), r.Body}
-	return nil
+	b := &heldBody{Closer: r.Body, read: make(chan struct{}), broken: make(chan struct{})}
+	body := r.Body
+	r.Body = b
+	go func() {
+		defer close(b.read)
+		data := make([]byte, n)
+		k, err := io.ReadFull(body, data)
+		b.data.Reset(data[:k])
+		if b.err = err; err != nil {
+			close(b.broken)
+		}
+	}()
+	return b.broken
 }
 
+// heldBody is a body that is being taken in. A reader waits until it is there: a
+// slow sender delays its own call, and not the moment at which it leaves.
 type heldBody struct {
-	io.Reader
 	io.Closer
+	read, broken chan struct{}
+
+	data bytes.Reader // once read is closed
+	err  error
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	<-b.read
+	n, err := b.data.Read(p)
+	if err == io.EOF && b.err != nil {
+		err = b.err
+	}
+	return n, err
 }
 
 // Cancel gives back all that the call was charged, as for a call that never left

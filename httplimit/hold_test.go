@@ -223,3 +223,46 @@ func TestHangingUpIsSeenBeforeTheBodyIsRead(t *testing.T) {
 		t.Fatal("the client hung up and kept its turn")
 	}
 }
+
+func TestBodyThatBreaksOffFreesTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := one(t, caudal.PerSecond(1).WithQueue(5, 0), ByIP, Options{})
+		h := limit.Wrap(hello)
+		send(t.Context(), h)
+		start := time.Now()
+		in, out := io.Pipe()
+		time.AfterFunc(100*time.Millisecond, func() { out.CloseWithError(io.ErrUnexpectedEOF) })
+		r := httptest.NewRequest("POST", "/", in)
+		r.ContentLength = 10
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != 503 || time.Since(start) != 100*time.Millisecond {
+			t.Errorf("a body that broke off after 100ms: status %d after %v, want 503 after 100ms", w.Code, time.Since(start))
+		}
+		if code := send(t.Context(), h); code != 200 || time.Since(start) != time.Second {
+			t.Errorf("the next call: status %d after %v, want 200 after 1s", code, time.Since(start))
+		}
+	})
+}
+
+func TestSlowBodyDoesNotMoveTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var left, read time.Duration
+		var got string
+		h := one(t, caudal.PerSecond(1).WithQueue(5, 0), ByIP, Options{}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			left = time.Since(start)
+			b, _ := io.ReadAll(r.Body)
+			got, read = string(b), time.Since(start)
+		}))
+		send(t.Context(), h)
+		in, out := io.Pipe()
+		time.AfterFunc(3*time.Second, func() { _, _ = io.WriteString(out, "hello") })
+		r := httptest.NewRequest("POST", "/", in)
+		r.ContentLength = 5
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if left != time.Second || read != 3*time.Second || got != "hello" {
+			t.Errorf("a body that takes 3s: left after %v, read %q after %v, want 1s, hello, 3s", left, got, read)
+		}
+	})
+}
