@@ -48,6 +48,7 @@ var layers = map[string]layer{
 	"dashboard": {[]string{".", "rule"}, "shows snapshots that it is handed"},
 
 	"internal/benchreport": {nil, "reads the output of go test -bench"},
+	"internal/metrics":     {[]string{".", "rule", "httplimit"}, "metrics are one observer among others"},
 	"internal/serve":       {[]string{"*"}, "the wiring knows all"},
 	"internal/cli":         {[]string{"*"}, "the commands know all"},
 	"internal/testutil":    {[]string{"*"}, "only tests import it"},

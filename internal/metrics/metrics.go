@@ -1,0 +1,189 @@
+package metrics
+
+import (
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/httplimit"
+	"github.com/caudal-dev/caudal/rule"
+)
+
+// Options shape Metrics. The zero value is usable.
+type Options struct {
+	// SampleEvery is how many decisions one is timed of, a power of two; 0 means
+	// 1024.
+	SampleEvery uint32
+	// Store gives figures about the store at a scrape; nil shows none.
+	Store func() StoreStats
+	// Logger gets what goes wrong in a scrape. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// StoreStats are figures about a store at a moment.
+type StoreStats struct {
+	// Keys is how many keys it holds.
+	Keys int64
+	// Evicted is how many keys were dropped to make room, since the start.
+	Evicted int64
+}
+
+// Metrics counts. It is safe for concurrent use. Make it with New.
+type Metrics struct {
+	registry *prometheus.Registry
+	table    atomic.Pointer[table]
+	mask     uint32
+	log      *slog.Logger
+
+	duration prometheus.Histogram
+	loads    *prometheus.CounterVec
+	errors   *prometheus.CounterVec
+}
+
+var _ httplimit.Observer = (*Metrics)(nil)
+
+// The results of caudal_config_loads_total.
+const (
+	loadedWell = "success"
+	loadFailed = "failure"
+)
+
+// The kinds of caudal_store_errors_total.
+const (
+	kindPanic = "panic" // the limiter panicked
+	kindStore = "store" // the store gave an error
+	kindOther = "other" // no key, no verb: whatever else kept a decision from being made
+)
+
+// New makes metrics with a registry of their own, so that nothing else of the
+// process gets in.
+func New(o Options) *Metrics {
+	if o.SampleEvery == 0 {
+		o.SampleEvery = 1024
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		mask:     o.SampleEvery - 1,
+		log:      o.Logger,
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "caudal_decision_duration_seconds",
+			Help: "How long a decision took, without the time that a call is held; a sample of the decisions.",
+			Buckets: []float64{1e-6, 2e-6, 5e-6, 10e-6, 20e-6, 50e-6, 100e-6, 200e-6, 500e-6,
+				1e-3, 2e-3, 5e-3, 10e-3},
+		}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "caudal_config_loads_total",
+			Help: "How often rules were loaded, by result.",
+		}, []string{"result"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "caudal_store_errors_total",
+			Help: "Decisions that could not be made and charges that could not be taken back, by kind.",
+		}, []string{"kind"}),
+	}
+	m.table.Store(&table{slots: make([]slot, 1)})
+	for _, result := range []string{loadedWell, loadFailed} {
+		m.loads.WithLabelValues(result) // a series that begins at 0 shows its first step
+	}
+	for _, kind := range []string{kindPanic, kindStore, kindOther} {
+		m.errors.WithLabelValues(kind)
+	}
+	m.registry.MustRegister(m.duration, m.loads, m.errors, rules{m},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if o.Store != nil {
+		m.registry.MustRegister(storeFigures(o.Store)...)
+	}
+	return m
+}
+
+func storeFigures(stats func() StoreStats) []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "caudal_keys", Help: "Keys that the store holds.",
+		}, func() float64 { return float64(stats().Keys) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "caudal_evictions_total", Help: "Keys that the store dropped to make room although they were not fresh.",
+		}, func() float64 { return float64(stats().Evicted) }),
+	}
+}
+
+// SetRules says that rules have been loaded: their series begin at 0, or go on
+// where the same rule was loaded before, and those of rules that are gone end. It
+// must be called before decisions are made by the new rules, or their first are
+// not counted. The hash names the rules.
+func (m *Metrics) SetRules(domain *rule.Domain, hash string, at time.Time) {
+	t := newTable(domain, m.table.Load())
+	t.hash, t.loaded = hash, at
+	m.table.Store(t)
+	m.loads.WithLabelValues(loadedWell).Inc()
+}
+
+// LoadFailed says that rules could not be loaded and the last good ones stay.
+func (m *Metrics) LoadFailed() { m.loads.WithLabelValues(loadFailed).Inc() }
+
+// Decided counts what became of a limit in a call; see httplimit.Observer.
+func (m *Metrics) Decided(domain string, limit *caudal.Compiled, result httplimit.Result) {
+	if c := m.table.Load().find(domain, limit); c != nil && int(result) < len(outcomes) {
+		c.add(result)
+	}
+}
+
+// Failed counts a decision that was not made; see httplimit.Observer.
+func (m *Metrics) Failed(_ string, err error) {
+	kind := kindOther
+	var panicked *httplimit.PanicError
+	switch {
+	case errors.As(err, &panicked):
+		kind = kindPanic
+	case errors.Is(err, caudal.ErrStore):
+		kind = kindStore
+	}
+	m.errors.WithLabelValues(kind).Inc()
+}
+
+// Decider is what decides about requests.
+type Decider interface {
+	Decide(*http.Request) *httplimit.Outcome
+}
+
+// Time gives a decider that measures how long a sample of its decisions takes.
+func (m *Metrics) Time(next Decider) Decider { return timed{m, next} }
+
+type timed struct {
+	m    *Metrics
+	next Decider
+}
+
+// Decide decides as the one behind does.
+func (t timed) Decide(r *http.Request) *httplimit.Outcome {
+	if rand.Uint32()&t.m.mask != 0 {
+		return t.next.Decide(r)
+	}
+	start := time.Now()
+	o := t.next.Decide(r)
+	t.m.duration.Observe(time.Since(start).Seconds())
+	return o
+}
+
+// maxScrapes is how many scrapes are answered at a time; more are told to come
+// back.
+const maxScrapes = 4
+
+// Handler answers scrapes.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(m.log.Handler(), slog.LevelError),
+		MaxRequestsInFlight: maxScrapes,
+		EnableOpenMetrics:   true,
+	})
+}
