@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"math"
 	"sync"
 
 	"github.com/caudal-dev/caudal"
@@ -80,20 +81,27 @@ func (s *Store) takeLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, co
 // share its counter: those are asked for together.
 func (s *Store) decideLocked(r *request, at caudal.Instant, calls []caudal.Call, out []caudal.Decision) {
 	for i := range calls {
-		s.takeLocked(r.hashes[i], &calls[i], at, r.sharedCost(calls, i), false, &out[i])
+		cost := r.sharedCost(calls, i)
+		if cost <= math.MaxUint32 {
+			s.takeLocked(r.hashes[i], &calls[i], at, uint32(cost), false, &out[i])
+			continue
+		}
+		// More than any limit: a peek tells the rest.
+		s.takeLocked(r.hashes[i], &calls[i], at, 0, false, &out[i])
+		out[i].Allowed, out[i].Never = false, true
 	}
 }
 
 // sharedCost is what the request asks of the counter of call i. Calls that are
 // not enforced do not weigh on those that are.
-func (r *request) sharedCost(calls []caudal.Call, i int) uint32 {
+func (r *request) sharedCost(calls []caudal.Call, i int) uint64 {
 	sum := uint64(0)
 	for j := range calls {
 		if r.hashes[j] == r.hashes[i] && (calls[j].Mode != caudal.Shadow || calls[i].Mode == caudal.Shadow) {
 			sum += uint64(calls[j].Cost)
 		}
 	}
-	return uint32(min(sum, 1<<32-1))
+	return sum
 }
 
 // chargeLocked counts the calls of a request that passes: enforced limits first,

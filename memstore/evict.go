@@ -77,7 +77,7 @@ func (s *Store) evictLocked(own *shard, at caudal.Instant, keep int) bool {
 // sampleLocked looks at the keys from the shard's cursor on and puts the best to
 // drop into v; it reports true for one that is fresh again, marked by freshAt 0.
 func (sh *shard) sampleLocked(v *victim, at caudal.Instant, keep int) bool {
-	groups := len(sh.table.tags)
+	groups := sh.table.groups
 	for g := 0; g < groups && v.seen < victimSample; g++ {
 		if sh.cursor++; sh.cursor >= groups {
 			sh.cursor = 0
@@ -87,7 +87,7 @@ func (sh *shard) sampleLocked(v *victim, at caudal.Instant, keep int) bool {
 				continue
 			}
 			v.seen++
-			slot := &sh.table.slots[i]
+			slot := sh.table.slot(i)
 			fresh := slot.freshAt()
 			switch {
 			case sh.freshLocked(i, at):

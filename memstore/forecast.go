@@ -30,7 +30,7 @@ func (s *Store) Forecast(ctx context.Context, at caudal.Instant, l *caudal.Compi
 	f := &forecast{limit: l, start: now, now: now}
 	var slot slot
 	if i >= 0 {
-		slot = sh.table.slots[i]
+		slot = *sh.table.slot(i)
 	}
 	switch l.Algorithm() {
 	case caudal.TokenBucket:
@@ -74,8 +74,9 @@ func aheadLog(l *caudal.Compiled, v algorithm.SlidingLog) func(int64, uint32, bo
 		if apply {
 			return v.Take(l, now, cost)
 		}
-		at := v.Purge(l, now)
-		return v.Decide(l, at, now, cost)
+		peeked := v // only the view is purged
+		at := peeked.Purge(l, now)
+		return peeked.Decide(l, at, now, cost)
 	}
 }
 

@@ -36,6 +36,9 @@ const (
 	// chunkEntries is how many entries are made at a time: 4 KiB, or one block
 	// where that is larger.
 	chunkEntries = 256
+	// smallBlock is the size up to which a log stays in its block when it becomes
+	// short: one that fills and empties each period would pay for each move.
+	smallBlock = 128
 )
 
 func blockSize(class uint8) int { return smallestBlock << class }
@@ -65,7 +68,7 @@ func (c *blockClass) entries(class uint8, block uint32) []algorithm.Entry {
 	return c.chunks[int(block)/per][from : from+blockSize(class) : from+blockSize(class)]
 }
 
-// put takes a block back. When no block of the class is in use its memory goes.
+// put takes a block back. When none of the class is in use its memory goes.
 func (c *blockClass) put(block uint32) {
 	c.free = append(c.free, block)
 	if len(c.free) == int(c.next) {
@@ -137,7 +140,7 @@ func (l *logs) move(h *logHeader, class uint8) (grown int64) {
 // burst does not hold memory for as long as the key lives.
 func (l *logs) shrink(i uint32) (grown int64) {
 	h := &l.headers[i]
-	if h.class < 2 || int(h.n) > blockSize(h.class)/8 {
+	if blockSize(h.class) <= smallBlock || int(h.n) > blockSize(h.class)/8 {
 		return 0
 	}
 	fit := bits.Len32(max(h.n*2, smallestBlock) - 1)

@@ -96,7 +96,7 @@ func (sh *shard) refundLocked(h keyhash.Hash, r *caudal.Refund, at caudal.Instan
 	if i < 0 {
 		return
 	}
-	l, slot := r.Receipt.Limit, &sh.table.slots[i]
+	l, slot := r.Receipt.Limit, sh.table.slot(i)
 	switch l.Algorithm() {
 	case caudal.TokenBucket:
 		slot.setTokenBucket(slot.tokenBucket().Refund(l, r.N))
@@ -120,7 +120,7 @@ func (sh *shard) creditLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Inst
 	if i < 0 {
 		return
 	}
-	now, slot := l.Micros(at), &sh.table.slots[i]
+	now, slot := l.Micros(at), sh.table.slot(i)
 	switch l.Algorithm() {
 	case caudal.TokenBucket:
 		slot.setTokenBucket(slot.tokenBucket().Refund(l, n))
@@ -141,7 +141,7 @@ func (sh *shard) creditLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Inst
 
 // editLogLocked lets edit take entries out of a key's log.
 func (sh *shard) editLogLocked(i int, edit func(*algorithm.SlidingLog)) {
-	slot := &sh.table.slots[i]
+	slot := sh.table.slot(i)
 	n, newest := slot.log(), slot.at()
 	v := sh.logs.view(n)
 	edit(&v)

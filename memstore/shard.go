@@ -38,13 +38,13 @@ func (sh *shard) takeLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Instan
 		now := l.Micros(at)
 		var s algorithm.TokenBucket
 		if i >= 0 {
-			s = sh.table.slots[i].tokenBucket()
+			s = sh.table.slot(i).tokenBucket()
 		}
 		s.Decide(l, now, cost, d)
 		if d.Charged && apply {
 			i = sh.placeLocked(i, h, l, at)
-			sh.table.slots[i].setTokenBucket(s)
-			sh.table.slots[i].setLife(now + d.ResetAfter.Microseconds() - s.At)
+			sh.table.slot(i).setTokenBucket(s)
+			sh.table.slot(i).setLife(now + d.ResetAfter.Microseconds() - s.At)
 		}
 	} else {
 		*d, i = sh.takeOtherLocked(i, h, l, at, cost, apply)
@@ -63,24 +63,24 @@ func (sh *shard) takeOtherLocked(i int, h keyhash.Hash, l *caudal.Compiled, at c
 	case caudal.FixedWindow:
 		var s algorithm.FixedWindow
 		if i >= 0 {
-			s = sh.table.slots[i].fixedWindow()
+			s = sh.table.slot(i).fixedWindow()
 		}
 		s, d = s.Take(l, now, cost)
 		if d.Charged && apply {
 			i = sh.placeLocked(i, h, l, at)
-			sh.table.slots[i].setFixedWindow(s)
-			sh.table.slots[i].setLife(now + d.ResetAfter.Microseconds() - s.Start)
+			sh.table.slot(i).setFixedWindow(s)
+			sh.table.slot(i).setLife(now + d.ResetAfter.Microseconds() - s.Start)
 		}
 	case caudal.SlidingWindow:
 		var s algorithm.SlidingWindow
 		if i >= 0 {
-			s = sh.table.slots[i].slidingWindow()
+			s = sh.table.slot(i).slidingWindow()
 		}
 		s, d = s.Take(l, now, cost)
 		if d.Charged && apply {
 			i = sh.placeLocked(i, h, l, at)
-			sh.table.slots[i].setSlidingWindow(s)
-			sh.table.slots[i].setLife(s.FreshAt(l) - s.Start)
+			sh.table.slot(i).setSlidingWindow(s)
+			sh.table.slot(i).setLife(s.FreshAt(l) - s.Start)
 		}
 	case caudal.LeakyBucket:
 		s := sh.leakyBucketLocked(i, h)
@@ -103,10 +103,10 @@ func (sh *shard) markLocked(i int, d *caudal.Decision, h keyhash.Hash) {
 		d.Receipt.ID = sh.ids
 		d.Receipt.Counter = [2]uint64{h.Hi, h.Lo}
 		if d.Remaining == 0 {
-			sh.table.slots[i].setLevel(exhausted)
+			sh.table.slot(i).setLevel(exhausted)
 		}
 	case !d.Allowed && !d.Never && i >= 0:
-		sh.table.slots[i].setLevel(refused)
+		sh.table.slot(i).setLevel(refused)
 	}
 }
 
@@ -124,13 +124,13 @@ func (sh *shard) placeLocked(i int, h keyhash.Hash, l *caudal.Compiled, at cauda
 		sh.table.rebuild(sh.number)
 	}
 	i = sh.table.insert(h)
-	sh.table.slots[i].setKey(h, l.Algorithm())
+	sh.table.slot(i).setKey(h, l.Algorithm())
 	return i
 }
 
 // sweepLocked drops the keys of one group that are fresh again, but not keep.
 func (sh *shard) sweepLocked(at caudal.Instant, keep int) {
-	groups := len(sh.table.tags)
+	groups := sh.table.groups
 	if groups == 0 {
 		return
 	}
@@ -146,7 +146,7 @@ func (sh *shard) sweepLocked(at caudal.Instant, keep int) {
 
 // freshLocked reports whether the key in slot i decides as one never seen.
 func (sh *shard) freshLocked(i int, at caudal.Instant) bool {
-	s := &sh.table.slots[i]
+	s := sh.table.slot(i)
 	now := at.Mono
 	if a := s.algorithm(); a == caudal.FixedWindow || a == caudal.SlidingWindow {
 		now = at.Wall
@@ -156,7 +156,7 @@ func (sh *shard) freshLocked(i int, at caudal.Instant) bool {
 
 // dropLocked forgets the key in slot i and all that is kept for it.
 func (sh *shard) dropLocked(i int) {
-	s := &sh.table.slots[i]
+	s := sh.table.slot(i)
 	places := int64(1)
 	switch s.algorithm() {
 	case caudal.SlidingLog:
@@ -173,7 +173,7 @@ func (sh *shard) leakyBucketLocked(i int, h keyhash.Hash) algorithm.LeakyBucket 
 	if i < 0 {
 		return algorithm.LeakyBucket{}
 	}
-	b, freed := sh.table.slots[i].leakyBucket()
+	b, freed := sh.table.slot(i).leakyBucket()
 	if freed {
 		b.Freed = sh.freed[h]
 	}
@@ -181,7 +181,7 @@ func (sh *shard) leakyBucketLocked(i int, h keyhash.Hash) algorithm.LeakyBucket 
 }
 
 func (sh *shard) setLeakyBucketLocked(i int, h keyhash.Hash, l *caudal.Compiled, b algorithm.LeakyBucket) {
-	s := &sh.table.slots[i]
+	s := sh.table.slot(i)
 	if len(b.Freed) > 0 {
 		if sh.freed == nil {
 			sh.freed = make(map[keyhash.Hash][]algorithm.Turn)
@@ -198,7 +198,7 @@ func (sh *shard) takeLogLocked(i int, h keyhash.Hash, l *caudal.Compiled, at cau
 	now := l.Micros(at)
 	var v algorithm.SlidingLog
 	if i >= 0 {
-		v = sh.logs.view(sh.table.slots[i].log())
+		v = sh.logs.view(sh.table.slot(i).log())
 	}
 	entries := len(v.Entries)
 	t := v.Purge(l, now)
@@ -210,7 +210,7 @@ func (sh *shard) takeLogLocked(i int, h keyhash.Hash, l *caudal.Compiled, at cau
 		i = sh.placeLocked(i, h, l, at)
 		sh.addLogLocked(i)
 	}
-	s := &sh.table.slots[i]
+	s := sh.table.slot(i)
 	n := s.log()
 	grown := int64(0)
 	if gone := entries - len(v.Entries); gone > 0 {
@@ -231,6 +231,6 @@ func (sh *shard) addLogLocked(i int) {
 	if sh.logs == nil {
 		sh.logs = &logs{}
 	}
-	sh.table.slots[i].setLog(sh.logs.add(), 0)
+	sh.table.slot(i).setLog(sh.logs.add(), 0)
 	sh.store.places.Add(places(0))
 }

@@ -169,10 +169,10 @@ func (s *Store) Sweep() {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		for range sh.table.tags {
+		for range sh.table.groups {
 			sh.sweepLocked(at, -1)
 		}
-		if len(sh.table.slots) > 4*sh.table.live+2*groupSize {
+		if sh.table.slots() > 4*sh.table.live+2*groupSize {
 			sh.table.rebuild(sh.number)
 		}
 		sh.mu.Unlock()
