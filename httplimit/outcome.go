@@ -136,7 +136,10 @@ func (c *core) settle(ctx context.Context, o *Outcome) {
 			c.tooLate(ctx, o)
 		}
 	}
-	if !o.Verdict.Allowed {
+	switch {
+	case o.Verdict.Unavailable:
+		o.Action = Unavailable
+	case !o.Verdict.Allowed:
 		o.Action = Deny
 	}
 	c.count(o)
@@ -197,6 +200,10 @@ func (c *core) count(o *Outcome) {
 		call, d := &o.Calls[i], &o.Decisions[i]
 		switch {
 		case call.Cost == 0:
+		case d.Unavailable && caudal.Enforced(call.Mode, quota):
+			c.opts.Observer.Decided(o.domain, call.Limit, ErrorDenied)
+		case d.Degraded && d.Allowed && !d.Charged && o.Verdict.Allowed && call.Limit.OnStoreError() == caudal.FailOpen:
+			c.opts.Observer.Decided(o.domain, call.Limit, ErrorAllowed)
 		case d.Charged && o.Verdict.Allowed:
 			c.opts.Observer.Decided(o.domain, call.Limit, Allowed)
 		case d.Allowed:
