@@ -239,7 +239,7 @@ func benchMemory(b *testing.B, n int) {
 	ctx := context.Background()
 	for b.Loop() {
 		before := heapAfterGC()
-		l := newLimiter(b, caudal.PerHour(1000))
+		l := newLimiter(b, caudal.PerDay(10)) // no key is fresh again meanwhile
 		name := []byte("user")
 		for i := range n {
 			key := strconv.AppendInt(name, int64(10_000_000+i), 10)
