@@ -1,0 +1,378 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caudal-dev/caudal"
+)
+
+// sentinelRefresh is how often the sentinels are asked who the master is, beside
+// listening to what they say.
+const sentinelRefresh = 5 * time.Second
+
+// DefaultPrefix is what keys begin with when Options.Prefix is empty.
+const DefaultPrefix = "caudal:"
+
+// maxPrefix bounds the prefix: it is part of every key.
+const maxPrefix = 32
+
+// Options changes a store. The zero value is good for production.
+type Options struct {
+	// Prefix is what all keys begin with; empty means DefaultPrefix. Stores of one
+	// server with different prefixes share nothing. At most 32 bytes, without
+	// braces.
+	Prefix string
+
+	// CallerTime makes calls that bring an instant be decided for its Wall, not for
+	// the server's time: for tests, and for replaying the past. The clocks of all
+	// who share a counter then matter. Calls without an instant use the server's
+	// time even so.
+	CallerTime bool
+
+	// Clock is read where the server does not tell scripts the time, and to guess
+	// which calendar window it is. Nil means the system's.
+	Clock caudal.Clock
+
+	// Denials is how many denied counters are remembered, so that later calls are
+	// denied without asking Redis until they could pass; 0 means none. See
+	// [Store.Take].
+	Denials int
+
+	// Late makes Open succeed while Redis cannot be reached: calls fail until it
+	// can. What somebody has to mend (URL, password) is an error all the same.
+	Late bool
+
+	// TLS is the configuration for URLs with TLS, to which their options add; nil
+	// means the system's authorities and TLS 1.2.
+	TLS *tls.Config
+
+	// Logger gets one line when the connection is lost and when it is back; nil
+	// means slog.Default.
+	Logger *slog.Logger
+
+	// Observer is told what happens; nil means nobody.
+	Observer Observer
+}
+
+// Observer is told what a store does. Its methods are called on the callers' way
+// and must be fast and safe for concurrent use.
+type Observer interface {
+	// Call hears of each call of Redis: what for ("take", "refund", "reset",
+	// "check"), how long it took, and the error if it failed.
+	Call(op string, took time.Duration, err error)
+	// DeniedLocally hears of each request denied without asking Redis.
+	DeniedLocally()
+	// Connected hears when the connection is made, and when it is lost and why.
+	Connected(up bool, why error)
+}
+
+type nobody struct{}
+
+func (nobody) Call(string, time.Duration, error) {}
+func (nobody) DeniedLocally()                    {}
+func (nobody) Connected(bool, error)             {}
+
+// Store counts in Redis. It is safe for concurrent use. Use [Open]; Close it when
+// done.
+type Store struct {
+	prefix     string
+	callerTime bool
+	clock      caudal.Clock
+	observer   Observer
+	observed   bool
+	log        *slog.Logger
+	scripts    *scripts
+	link       *link
+	calendar   calendars
+	denials    *denials // nil when off
+	channel    string
+	cluster    bool
+	background chan struct{} // one token per take-back under way
+}
+
+var (
+	_ caudal.Store    = (*Store)(nil)
+	_ caudal.KeyStore = (*Store)(nil)
+	_ caudal.Refunder = (*Store)(nil)
+	_ caudal.Resetter = (*Store)(nil)
+)
+
+// maxBackground bounds the take-backs that run after their call was answered.
+const maxBackground = 256
+
+// Open connects to Redis.
+//
+//	redis://user:password@host:6379/0
+//	rediss://host:6379?ca=ca.pem&cert=client.pem&key=client.key&server_name=redis.example
+//	redis-sentinel://host:26379,host:26379/master/0?sentinel_password=secret
+//	redis-cluster://host:6379,host:6379
+//
+// rediss-sentinel and rediss-cluster are the same with TLS. User and password are
+// those of the data servers, percent-encoded; insecure=true turns the checking of
+// certificates off. The context bounds how long connecting may take.
+//
+// An error is an *Error; one that is not transient (a wrong URL or password) will
+// not pass by itself.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	t, err := parseURL(url, o.TLS)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	t.prefix = o.Prefix
+	s := &Store{
+		prefix: o.Prefix, callerTime: o.CallerTime, clock: o.Clock, log: o.Logger,
+		observer: o.Observer, observed: o.Observer != Observer(nobody{}),
+		scripts: theScripts(), link: newLink(t, o.Logger), channel: o.Prefix + "ask-again",
+		cluster: t.mode == modeCluster, background: make(chan struct{}, maxBackground),
+	}
+	s.link.up, s.link.down = s.connected, s.disconnected
+	if o.Denials > 0 {
+		s.denials = newDenials(o.Denials)
+	}
+	if err := s.link.start(ctx, o.Late); err != nil {
+		s.link.close()
+		return nil, err
+	}
+	if s.denials != nil {
+		s.link.wg.Add(1)
+		go s.listen()
+	}
+	return s, nil
+}
+
+func (o *Options) setDefaults() error {
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if len(o.Prefix) > maxPrefix || containsAny(o.Prefix, "{}") {
+		return &Error{"open", KindOther, false, errors.New("the prefix must be at most 32 bytes, without braces")}
+	}
+	if o.Clock == nil {
+		o.Clock = caudal.NewSystemClock()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	return nil
+}
+
+func containsAny(s, chars string) bool {
+	for _, c := range s {
+		for _, x := range chars {
+			if c == x {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Close ends the connections and waits for what runs in the background. Calls
+// after it return caudal.ErrClosed.
+func (s *Store) Close() error {
+	s.link.close()
+	return nil
+}
+
+func (s *Store) connected() {
+	if s.denials != nil {
+		s.denials.clear()
+	}
+	s.log.Info("connected to redis")
+	s.observer.Connected(true, nil)
+}
+
+func (s *Store) disconnected(why error) {
+	s.log.Warn("lost redis, dialling", "error", why)
+	s.observer.Connected(false, why)
+}
+
+// instant is the time of a call: what the script is told, and what the caller's
+// clock says.
+type instant struct {
+	now  string // for the script; empty: the server's time
+	wall int64  // the caller's idea of it
+}
+
+func (s *Store) instant(ses *session, at caudal.Instant) instant {
+	given := s.callerTime && !at.IsZero()
+	if !given {
+		at = s.clock.Now()
+	}
+	// Lua numbers are exact up to 2^53.
+	wall := min(max(at.Wall, 0), 1<<53-1)
+	if given || ses.ownTime {
+		return instant{strconv.FormatInt(wall, 10), wall}
+	}
+	return instant{"", wall}
+}
+
+// Take decides all limits of a request in one round trip; see caudal.Store.
+//
+// With Options.Denials, a request is denied without asking Redis when one of its
+// enforced limits is known to deny a call of this cost for some time yet: Redis
+// said so, and the time has not come. Only requests whose limits are all enforced
+// are, and never by a leaky bucket. The decisions then name the known denials
+// alone, with the least that must be waited; those of the other limits are
+// Unasked and count nothing.
+func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call, out []caudal.Decision) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	if len(calls) == 1 {
+		c := &calls[0]
+		return s.take(ctx, at, c.Limit, counterOf(c.Limit, c.Key), c.Cost, c.Mode == caudal.Enforce, &out[0])
+	}
+	r := requests.Get().(*request)
+	defer requests.Put(r)
+	r.fill(calls)
+	if s.denials != nil && s.denyRequest(r, at, calls, out) {
+		return nil
+	}
+	learn := s.denials != nil && s.serverTime(at)
+	var sent time.Duration
+	var drops []uint64
+	if learn {
+		sent, drops = s.stamps(r)
+	}
+	var err error
+	if s.cluster {
+		err = s.takeScattered(ctx, at, r, calls, out)
+	} else {
+		err = s.takeTogether(ctx, at, r, calls, out)
+	}
+	if learn && err == nil {
+		s.learnRequest(r, calls, out, sent, drops)
+	}
+	return err
+}
+
+// TakeKey decides one limit; see caudal.KeyStore.
+func (s *Store) TakeKey(ctx context.Context, at caudal.Instant, limit *caudal.Compiled, key string, cost uint32) (caudal.Decision, error) {
+	var d caudal.Decision
+	err := s.take(ctx, at, limit, counterOf(limit, key), cost, true, &d)
+	return d, err
+}
+
+// take decides one limit by itself. Whether it is enforced makes no difference to
+// what is charged: it is when it has room.
+func (s *Store) take(ctx context.Context, at caudal.Instant, l *caudal.Compiled, c counter, cost uint32, enforced bool, d *caudal.Decision) error {
+	known := s.denials != nil && enforced && s.serverTime(at)
+	if known && s.denials.deny(l, c, cost, d) {
+		s.observer.DeniedLocally()
+		return nil
+	}
+	ses, err := s.link.session("take")
+	if err != nil {
+		return err
+	}
+	var sent time.Duration
+	var drops uint64
+	if known {
+		sent, drops = s.denials.stamp(c)
+	}
+	t := s.instant(ses, at)
+	reply, err := s.askOne(ctx, ses, s.scripts.one[formOf(l)], l, c, cost, t)
+	if err != nil {
+		return err
+	}
+	parseVerdict(reply, 0).decide(l, c, cost, parseNow(reply), rand.Uint64(), d)
+	if known && !d.Allowed {
+		s.denials.learn(l, c, cost, d, sent, drops)
+	}
+	return nil
+}
+
+// serverTime reports whether a call is decided by the time that passes, not by an
+// instant that the caller brings.
+func (s *Store) serverTime(at caudal.Instant) bool { return !s.callerTime || at.IsZero() }
+
+// askOne runs the script for one limit, again with other boundaries while the
+// server's time lies outside those that it was given.
+func (s *Store) askOne(ctx context.Context, ses *session, sc *script, l *caudal.Compiled, c counter, cost uint32, t instant) (string, error) {
+	var buf [96]byte
+	key := s.name(c)
+	for range maxAsks {
+		params := string(s.appendParams(buf[:0], l, cost, t.wall))
+		reply, elsewhere, err := s.run(ctx, ses, "take", sc, key, params, t.now)
+		if err != nil || reply != "" {
+			return reply, err
+		}
+		t.wall = elsewhere
+	}
+	return "", errNoWindow("take")
+}
+
+// maxAsks bounds how often a script is asked again with other boundaries: once
+// for a clock that differs, once more for time that went on.
+const maxAsks = 4
+
+// command builds the call of a script with one key.
+func command(ses *session, sc *script, full bool, key, params, now string) rueidis.Completed {
+	b := ses.client.B()
+	switch {
+	case full && now == "":
+		return b.Eval().Script(sc.text).Numkeys(1).Key(key).Arg(params).Build()
+	case full:
+		return b.Eval().Script(sc.text).Numkeys(1).Key(key).Arg(params, now).Build()
+	case now == "":
+		return b.Evalsha().Sha1(sc.sha).Numkeys(1).Key(key).Arg(params).Build()
+	}
+	return b.Evalsha().Sha1(sc.sha).Numkeys(1).Key(key).Arg(params, now).Build()
+}
+
+// request holds what is worked out about a batch. They are pooled.
+type request struct {
+	counters []counter
+	shared   bool // some limits share a counter
+}
+
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+func (r *request) fill(calls []caudal.Call) {
+	r.counters, r.shared = r.counters[:0], false
+	for i := range calls {
+		c := counterOf(calls[i].Limit, calls[i].Key)
+		for _, other := range r.counters {
+			r.shared = r.shared || other == c
+		}
+		r.counters = append(r.counters, c)
+	}
+}
+
+// sharedWith reports whether call i shares its counter with another.
+func (r *request) sharedWith(i int) bool {
+	for j, c := range r.counters {
+		if j != i && c == r.counters[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// cost is what the request asks of the counter of call i. Calls that are not
+// enforced do not weigh on those that are.
+func (r *request) cost(calls []caudal.Call, i int) uint32 {
+	sum := uint64(0)
+	for j := range calls {
+		if r.counters[j] == r.counters[i] && (calls[j].Mode != caudal.Shadow || calls[i].Mode == caudal.Shadow) {
+			sum += uint64(calls[j].Cost)
+		}
+	}
+	return uint32(min(sum, 1<<32-1))
+}

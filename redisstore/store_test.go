@@ -1,0 +1,38 @@
+package redisstore_test
+
+import (
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/internal/redistest"
+	"github.com/caudal-dev/caudal/redisstore"
+	"github.com/caudal-dev/caudal/storetest"
+)
+
+// prefixes gives every store of a shared server keys of its own.
+var prefixes atomic.Int64
+
+func freshPrefix() string { return "t" + strconv.FormatInt(prefixes.Add(1), 10) + ":" }
+
+var suite = storetest.Options{OneTimeline: true, OwnClock: true}
+
+// The suite passes on a single server.
+func TestStore(t *testing.T) {
+	r := redistest.Start(t)
+	storetest.Run(t, func(t *testing.T, clock caudal.Clock) caudal.Store {
+		return open(t, r.URL(), redisstore.Options{Prefix: freshPrefix(), CallerTime: true, Clock: clock})
+	}, suite)
+}
+
+// The suite passes on a Cluster, where the counters of a request live on
+// different nodes.
+func TestStoreCluster(t *testing.T) {
+	c := redistest.StartCluster(t)
+	opts := suite
+	opts.SplitBatches = true
+	storetest.Run(t, func(t *testing.T, clock caudal.Clock) caudal.Store {
+		return open(t, c.URL(), redisstore.Options{Prefix: freshPrefix(), CallerTime: true, Clock: clock})
+	}, opts)
+}
