@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -111,7 +112,7 @@ func (g *Gateway) modify(res *http.Response) error {
 }
 
 // upstreamFailed answers when the upstream does not: 504 when it took too long,
-// else 502.
+// 413 when the client's body was cut off at its bound, else 502.
 func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		w.WriteHeader(http.StatusBadGateway) // the client has gone; nobody reads it
@@ -119,7 +120,11 @@ func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err err
 	}
 	p := problem(http.StatusBadGateway, "the server behind the gateway cannot be reached or gave no proper answer")
 	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLong): // who bounds the body wrapped it; the upstream is not to blame
+		p = problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than the %d bytes that the gateway takes", tooLong.Limit))
+	case errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):
 		p = problem(http.StatusGatewayTimeout, "the server behind the gateway took too long to answer")
 	}
 	g.log.Warn("upstream failed", "upstream", g.upstream.Host, "method", r.Method, "status", p.Status, "error", err)

@@ -1,0 +1,135 @@
+package serve
+
+import (
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/caudal-dev/caudal/gateway"
+	"github.com/caudal-dev/caudal/httplimit"
+)
+
+// Off is the address of a listener that is not wanted.
+const Off = "off"
+
+// Defaults of settings that are not left to the packages that they are for.
+const (
+	DefaultListen          = ":8000"
+	DefaultAdminListen     = "127.0.0.1:6070"
+	DefaultStore           = "memory"
+	DefaultBy              = "ip"
+	DefaultShutdownTimeout = 25 * time.Second
+)
+
+// Config is every setting of a server. The zero value of a field means its
+// default; Upstream and one of Rules, Limit and Text are required.
+type Config struct {
+	// Rules are the files and directories of rules.
+	Rules []string
+	// Limit is one limit instead of rule files, as caudal.ParseLimit reads it, and
+	// By says whose calls share its counters: ip (the default), api_key, path,
+	// header:NAME and so on.
+	Limit, By string
+	// Text is rules given as text instead of files, and TextName what messages call
+	// them.
+	Text, TextName string
+	// Domain names the domain to serve; empty when only one is loaded.
+	Domain string
+	// MergeDomains lets several files hold rules of one domain.
+	MergeDomains bool
+
+	// Upstream is where requests go.
+	Upstream *url.URL
+	// UpstreamHost sends the host of Upstream instead of the client's.
+	UpstreamHost bool
+	// UpstreamTimeouts bound the waiting for the upstream.
+	UpstreamTimeouts gateway.Timeouts
+
+	// Listen is the gateway's address, AdminListen that of /metrics and the like,
+	// or Off.
+	Listen, AdminListen string
+
+	// Store says what counts, and MaxKeys how many keys it holds in memory.
+	Store   string
+	MaxKeys int
+
+	// TrustedProxies, ClientIPHeader, APIKeyHeader, BearerAPIKey, FoldPathCase,
+	// IPv4Prefix and IPv6Prefix say who is asking; see identity.Options.
+	TrustedProxies               []netip.Prefix
+	ClientIPHeader, APIKeyHeader string
+	BearerAPIKey, FoldPathCase   bool
+	IPv4Prefix, IPv6Prefix       int
+
+	// Families, Reset, DryRun, ChargePreflight and DenialOrigins say what clients
+	// are told; see httplimit.Options.
+	Families        httplimit.Families
+	Reset           httplimit.ResetFormat
+	DryRun          bool
+	ChargePreflight bool
+	DenialOrigins   []string
+
+	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound how long a
+	// client may take; see gateway.ServerOptions.
+	ReadHeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout time.Duration
+	// MaxHeaderBytes bounds a request's header, and MaxBodyBytes its body; 0 is no
+	// bound on the body.
+	MaxHeaderBytes int
+	MaxBodyBytes   int64
+	// ShutdownTimeout is how long calls under way may take when the server ends.
+	ShutdownTimeout time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.By, DefaultBy)
+	setDefault(&c.Listen, DefaultListen)
+	setDefault(&c.AdminListen, DefaultAdminListen)
+	setDefault(&c.Store, DefaultStore)
+	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// check finds settings that are missing or do not go together. What a setting
+// may hold is checked by the package that it is for.
+func (c *Config) check() error {
+	sources := 0
+	for _, given := range []bool{len(c.Rules) > 0, c.Limit != "", c.Text != ""} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case c.Upstream == nil:
+		return &Error{Missing: true, What: "nothing to serve: no upstream is set",
+			Hint: "say where requests go, such as --upstream http://127.0.0.1:3000"}
+	case sources == 0:
+		return &Error{Missing: true, What: "no limit is set",
+			Hint: "name rule files with --rules PATH, or give one limit such as --limit 100/m --by ip"}
+	case sources > 1:
+		return &Error{Missing: true, What: "both rules and limit are set",
+			Hint: "write the limit into a rule file, or leave out the rule files"}
+	case c.Listen == Off:
+		return &Error{What: "listen: the gateway cannot be off", Hint: "nothing else would be served"}
+	case c.ShutdownTimeout < 0:
+		return &Error{What: "shutdown_timeout must not be negative"}
+	}
+	return nil
+}
+
+// Error is something wrong with how a server is set up.
+type Error struct {
+	// Missing says that a setting is missing, or one too many: a mistake in the
+	// command and not in a file.
+	Missing bool
+	// What says what is wrong, Hint how to mend it; Hint may be empty.
+	What, Hint string
+}
+
+// Error gives What.
+func (e *Error) Error() string { return e.What }

@@ -1,0 +1,34 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// listen opens a listener. The error says in one line which address, what stands
+// in the way, and which setting changes it.
+func listen(setting, address string) (net.Listener, error) {
+	flag := "--" + strings.ReplaceAll(setting, "_", "-")
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, &Error{What: fmt.Sprintf("%s: %q is no address to listen on", setting, address),
+			Hint: "write host:port, such as 127.0.0.1:8000, or :8000 for every interface"}
+	}
+	ln, err := net.Listen("tcp", address)
+	switch {
+	case err == nil:
+		return ln, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, &Error{What: fmt.Sprintf("port %s is in use: another caudal or a development server may hold %s"+
+			" (ss -ltnp 'sport = :%s' or lsof -i :%s shows who); stop it, or choose another address with %s",
+			port, address, port, port, flag)}
+	case errors.Is(err, syscall.EACCES):
+		return nil, &Error{What: fmt.Sprintf("this user may not listen on %s: ports below 1024 need a privilege; choose another with %s", address, flag)}
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, &Error{What: fmt.Sprintf("no interface of this machine has the address %s; choose another with %s", host, flag)}
+	}
+	return nil, fmt.Errorf("cannot listen on %s (%s changes it): %w", address, flag, err)
+}

@@ -1,0 +1,74 @@
+package serve
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/caudal-dev/caudal/rule"
+)
+
+// Reload reads the rules again and puts them in force at once: all of them or,
+// when anything is wrong, none, and the last good ones stay. Counters of rules
+// that stay keep what they counted. It is safe for concurrent use.
+func (s *Server) Reload() error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	loaded, err := loadRules(&s.config)
+	s.reload.Store(&reloadState{at: time.Now(), err: err})
+	if err != nil {
+		s.metrics.LoadFailed()
+		s.log.Error("rules not reloaded; the last good ones stay in force", "hash", s.rules.Load().hash, "errors", errorCount(err))
+		for _, e := range singleErrors(err) {
+			s.log.Error("rule error", errorAttrs(e)...)
+		}
+		return err
+	}
+	s.logWarnings(loaded)
+	s.enforce(loaded)
+	s.log.Info("rules reloaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
+		"warnings", len(loaded.warnings), "hash", loaded.hash)
+	return nil
+}
+
+// enforce puts rules in force. Their series come first, so that no decision goes
+// uncounted.
+func (s *Server) enforce(loaded *loadedRules) {
+	s.metrics.SetRules(loaded.domain, loaded.hash, loaded.at)
+	s.decider.SetDomain(loaded.domain)
+	s.rules.Store(loaded)
+}
+
+func (s *Server) logWarnings(loaded *loadedRules) {
+	for _, w := range loaded.warnings {
+		attrs := []any{"what", w.What, "why", w.Why, "mend", w.Mend, "code", w.Code}
+		if w.Position.File != quickName { // a rule file that nobody wrote has no lines
+			attrs = append([]any{slog.String("at", w.Position.String())}, attrs...)
+		}
+		s.log.Warn("rule warning", attrs...)
+	}
+}
+
+func errorCount(err error) int { return len(singleErrors(err)) }
+
+// singleErrors gives the mistakes of rule files one by one, and other errors as
+// they are.
+func singleErrors(err error) []error {
+	var errs rule.Errors
+	if errors.As(err, &errs) {
+		return errs.Unwrap()
+	}
+	return []error{err}
+}
+
+func errorAttrs(err error) []any {
+	var e *rule.Error
+	if errors.As(err, &e) {
+		return []any{"at", e.Position.String(), "path", e.Path, "what", e.What, "mend", e.Hint}
+	}
+	var setup *Error
+	if errors.As(err, &setup) {
+		return []any{"what", setup.What, "mend", setup.Hint}
+	}
+	return []any{"what", err.Error()}
+}

@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/caudal-dev/caudal/rule"
+)
+
+// loadedRules is rules that can be put in force.
+type loadedRules struct {
+	domain   *rule.Domain
+	hash     string
+	warnings []rule.Warning
+	at       time.Time
+}
+
+// loadRules reads the rules that the settings name. All of them load, or none.
+func loadRules(c *Config) (*loadedRules, error) {
+	options := rule.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix,
+		ForAttributes: true, MergeDomains: c.MergeDomains}
+	set, warnings, err := readRules(c, options)
+	if err != nil {
+		return nil, err
+	}
+	domain, err := chooseDomain(set, c.Domain)
+	if err != nil {
+		return nil, err
+	}
+	return &loadedRules{domain: domain, hash: set.Hash(), warnings: warnings, at: time.Now()}, nil
+}
+
+func readRules(c *Config, options rule.Options) (*rule.Set, []rule.Warning, error) {
+	switch {
+	case c.Text != "":
+		return options.Parse(c.TextName, []byte(c.Text))
+	case c.Limit != "":
+		text, err := quickRules(c.Limit, c.By, c.Domain)
+		if err != nil {
+			return nil, nil, err
+		}
+		return options.Parse(quickName, []byte(text))
+	}
+	return options.Load(c.Rules...)
+}
+
+// chooseDomain gives the domain that was named, or the only one.
+func chooseDomain(set *rule.Set, name string) (*rule.Domain, error) {
+	var names []string
+	for _, d := range set.Domains() {
+		names = append(names, d.Name())
+	}
+	list := strings.Join(names, ", ")
+	if name != "" {
+		if d, ok := set.Domain(name); ok {
+			return d, nil
+		}
+		return nil, &Error{What: fmt.Sprintf("domain %q is not among the rules: they hold %s", name, list),
+			Hint: "name one of these with --domain"}
+	}
+	if len(names) > 1 {
+		return nil, &Error{What: fmt.Sprintf("the rules hold %d domains and none is named: %s", len(names), list),
+			Hint: "name the one to serve, such as --domain " + names[0]}
+	}
+	return set.Default()
+}

@@ -1,0 +1,221 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/gateway"
+	"github.com/caudal-dev/caudal/httplimit"
+	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/internal/metrics"
+)
+
+// Deps are what a server is given beside its settings. The zero value is usable.
+type Deps struct {
+	// Logger gets what happens. Default slog.Default().
+	Logger *slog.Logger
+	// Version is shown by /healthz.
+	Version string
+	// Clock tells the time for decisions. Default caudal.NewSystemClock.
+	Clock caudal.Clock
+	// WrapStore puts something in front of the store, such as a fault.
+	WrapStore func(caudal.Store) caudal.Store
+}
+
+// Server is a caudal that listens. Make it with Start.
+type Server struct {
+	config Config
+	deps   Deps
+	log    *slog.Logger
+
+	store   *openedStore
+	decider *httplimit.Decider
+	gateway *gateway.Gateway
+	metrics *metrics.Metrics
+
+	front, admin *endpoint // admin is nil when it is off
+	started      time.Time
+	calls        atomic.Int64       // under way at the gateway
+	cancelCalls  context.CancelFunc // ends those that are still under way
+	draining     atomic.Bool
+	failed       chan error
+	serving      sync.WaitGroup
+	close        func() error
+
+	reloading sync.Mutex // one reload at a time
+	rules     atomic.Pointer[loadedRules]
+	reload    atomic.Pointer[reloadState]
+}
+
+// reloadState is how the last reload went.
+type reloadState struct {
+	at  time.Time
+	err error
+}
+
+// endpoint is a server with its listener.
+type endpoint struct {
+	name string
+	http *http.Server
+	ln   net.Listener
+}
+
+// Start loads the rules, opens the store, listens, and serves. When something is
+// wrong nothing is left running. The error is of type *Error for settings, of
+// type rule.Errors for rules that are wrong.
+func Start(config Config, deps Deps) (*Server, error) {
+	s := &Server{config: config.withDefaults(), deps: deps, log: deps.Logger, started: time.Now(), failed: make(chan error, 2)}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.deps.Clock == nil {
+		s.deps.Clock = caudal.NewSystemClock()
+	}
+	s.close = sync.OnceValue(s.drain)
+	if err := s.config.check(); err != nil {
+		return nil, err
+	}
+	loaded, err := loadRules(&s.config)
+	if err != nil {
+		return nil, err
+	}
+	s.store, err = openStore(s.config.Store, storeOptions{maxKeys: s.config.MaxKeys, clock: s.deps.Clock})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(loaded); err != nil {
+		return nil, errors.Join(err, s.store.close())
+	}
+	s.enforce(loaded)
+	s.announce(loaded)
+	s.serve(s.front)
+	if s.admin != nil {
+		s.serve(s.admin)
+	}
+	return s, nil
+}
+
+// open builds what serves and opens the listeners.
+func (s *Server) open(loaded *loadedRules) error {
+	handler, err := s.build(loaded)
+	if err != nil {
+		return err
+	}
+	if s.front, err = s.frontEndpoint(handler); err != nil {
+		return err
+	}
+	if s.config.AdminListen == Off {
+		return nil
+	}
+	if s.admin, err = s.adminEndpoint(); err != nil {
+		s.cancelCalls()
+		return errors.Join(err, s.front.ln.Close())
+	}
+	return nil
+}
+
+// build makes the gateway and what decides for it.
+func (s *Server) build(loaded *loadedRules) (http.Handler, error) {
+	c := &s.config
+	s.metrics = metrics.New(metrics.Options{Store: s.store.stats, Logger: s.log})
+	who, err := identity.New(identity.Options{APIKeyHeader: c.APIKeyHeader, BearerAPIKey: c.BearerAPIKey,
+		TrustedProxies: c.TrustedProxies, ClientIPHeader: c.ClientIPHeader,
+		IPv4Bits: c.IPv4Prefix, IPv6Bits: c.IPv6Prefix, FoldPathCase: c.FoldPathCase})
+	if err != nil {
+		return nil, err
+	}
+	store := s.store.Store
+	if s.deps.WrapStore != nil {
+		store = s.deps.WrapStore(store)
+	}
+	s.decider, err = httplimit.NewDecider(loaded.domain, store, who, httplimit.Options{
+		Families: c.Families, Reset: c.Reset, DryRun: c.DryRun, ChargePreflight: c.ChargePreflight,
+		DenialOrigins: c.DenialOrigins, Clock: s.deps.Clock, Observer: s.metrics, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.gateway, err = gateway.New(gateway.Options{Upstream: c.Upstream, UpstreamHost: c.UpstreamHost,
+		Limits: s.metrics.Time(s.decider), Identity: who, Timeouts: c.UpstreamTimeouts, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	return s.track(boundBody(s.gateway, c.MaxBodyBytes)), nil
+}
+
+func (s *Server) frontEndpoint(handler http.Handler) (*endpoint, error) {
+	c := &s.config
+	ln, err := listen("listen", c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	server := gateway.NewServer(handler, gateway.ServerOptions{ReadHeader: c.ReadHeaderTimeout, Read: c.ReadTimeout,
+		Write: c.WriteTimeout, Idle: c.IdleTimeout, MaxHeaderBytes: c.MaxHeaderBytes, Logger: s.log})
+	ctx, cancel := context.WithCancel(context.Background())
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
+	s.cancelCalls = cancel
+	return &endpoint{"gateway", server, ln}, nil
+}
+
+func (s *Server) adminEndpoint() (*endpoint, error) {
+	ln, err := listen("admin_listen", s.config.AdminListen)
+	if err != nil {
+		return nil, err
+	}
+	return &endpoint{"admin", gateway.NewServer(s.adminHandler(), gateway.ServerOptions{Logger: s.log}), ln}, nil
+}
+
+// announce says what runs.
+func (s *Server) announce(loaded *loadedRules) {
+	s.logWarnings(loaded)
+	s.log.Info("rules loaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
+		"warnings", len(loaded.warnings), "hash", loaded.hash, "store", s.store.kind, "dry_run", s.config.DryRun)
+	s.log.Info("listening", "listener", s.front.name, "address", s.front.ln.Addr().String(), "upstream", s.config.Upstream.Redacted())
+	if s.admin != nil {
+		s.log.Info("listening", "listener", s.admin.name, "address", s.admin.ln.Addr().String())
+	}
+}
+
+func (s *Server) serve(e *endpoint) {
+	s.serving.Go(func() {
+		if err := e.http.Serve(e.ln); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("the %s listener ended: %w", e.name, err)
+		}
+	})
+}
+
+// Addr gives the address on which the gateway listens.
+func (s *Server) Addr() string { return s.front.ln.Addr().String() }
+
+// AdminAddr gives the address of the admin listener, empty when it is off.
+func (s *Server) AdminAddr() string {
+	if s.admin == nil {
+		return ""
+	}
+	return s.admin.ln.Addr().String()
+}
+
+// Run keeps the server until ctx ends, and reloads the rules at each value of
+// reload, which may be nil. Then it drains the server and returns nil. The error
+// is that of a listener that failed.
+func (s *Server) Run(ctx context.Context, reload <-chan os.Signal) error {
+	for {
+		select {
+		case <-ctx.Done():
+			s.log.Info("shutting down", "calls", s.calls.Load(), "timeout", s.config.ShutdownTimeout)
+			return s.Close()
+		case <-reload:
+			_ = s.Reload() // it has said everywhere what is wrong, and the last good rules stay
+		case err := <-s.failed:
+			return errors.Join(err, s.Close())
+		}
+	}
+}
