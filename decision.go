@@ -16,6 +16,11 @@ type Decision struct {
 	// limit with room when another limit denied the call.
 	Charged bool
 
+	// Unasked says that this limit was not asked and counted nothing, because
+	// another limit of the call was known to deny it. Allowed is set then, so that
+	// it is no denial; all else is zero, and nobody should be shown it.
+	Unasked bool
+
 	// Degraded says that the decision was made without the store that should have
 	// made it: by a local count, or by a policy for when it is gone.
 	Degraded bool
