@@ -33,7 +33,7 @@ var layers = map[string]layer{
 
 	"memstore":   {[]string{".", "algorithm", "internal/keyhash"}, "a store knows the contract and the algorithms"},
 	"redisstore": {[]string{".", "algorithm"}, "a store knows the contract and the algorithms"},
-	"storetest":  {[]string{".", "algorithm"}, "the suite knows the contract, not who passes it"},
+	"storetest":  {[]string{".", "algorithm", "internal/refmodel"}, "the suite knows the contract and the model, not who passes it"},
 
 	"rule":     {[]string{"."}, "rules speak of limits and know no store"},
 	"identity": {[]string{"."}, "who is asking does not depend on how it is counted"},

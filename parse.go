@@ -18,8 +18,9 @@ import (
 //
 // Before the slash stands how many, after it the period: an optional whole
 // number and a unit (s, m, h, d, w, or a name such as minute or month). Then
-// come, in any order, an algorithm (token_bucket when none is named) and its
-// words. The error says what is wrong and gives an example.
+// come, in any order and each once, an algorithm and its words. When none is
+// named it is a token_bucket, and with a queue a leaky_bucket. The error says what
+// is wrong and gives an example.
 func ParseLimit(s string) (Limit, error) {
 	l, err := parseLimit(s)
 	if err != nil {
@@ -97,15 +98,22 @@ func parseShortUnit(s string) (Unit, bool) {
 }
 
 func parseWords(l *Limit, words []string) error {
+	seen := make(map[string]bool)
 	for len(words) > 0 {
-		word := words[0]
-		if a, ok := ParseAlgorithm(word); ok {
-			l.Algorithm = a
-			words = words[1:]
-			continue
+		word, kind := words[0], words[0]
+		a, isAlgorithm := ParseAlgorithm(word)
+		if isAlgorithm {
+			kind = "algorithm"
 		}
-		if word == "epoch" {
-			l.Epoch = true
+		if seen[kind] {
+			return fmt.Errorf("%q: the %s is given twice", word, kind)
+		}
+		seen[kind] = true
+		if isAlgorithm || word == "epoch" {
+			l.Epoch = l.Epoch || word == "epoch"
+			if isAlgorithm {
+				l.Algorithm = a
+			}
 			words = words[1:]
 			continue
 		}
@@ -116,6 +124,12 @@ func parseWords(l *Limit, words []string) error {
 			return err
 		}
 		words = words[2:]
+	}
+	if seen["queue"] && !seen["algorithm"] {
+		l.Algorithm = LeakyBucket // nothing else has a queue
+	}
+	if seen["queue"] && l.Algorithm != LeakyBucket {
+		return fmt.Errorf("queue does not go with %s: only a leaky_bucket has a queue", l.Algorithm)
 	}
 	return nil
 }
@@ -128,7 +142,6 @@ func parseWord(l *Limit, word, value string) (err error) {
 			err = fmt.Errorf("must be at least 1; leave it out for a burst of the requests")
 		}
 	case "queue":
-		l.Algorithm = LeakyBucket
 		l.Queue, err = parseCount(value)
 	case "max_wait":
 		l.MaxWait, err = time.ParseDuration(value)
