@@ -35,7 +35,7 @@ type denialShard struct {
 // denial is that calls of at least this cost are denied until an instant.
 type denial struct {
 	limit     *caudal.Compiled
-	cost      uint32
+	cost      uint64
 	remaining uint64
 	until     time.Duration // since base
 	reset     time.Duration
@@ -56,7 +56,7 @@ func (x *denials) stamp(c counter) (sent time.Duration, drops uint64) {
 }
 
 // deny answers a call whose denial is known.
-func (x *denials) deny(l *caudal.Compiled, c counter, cost uint32, d *caudal.Decision) bool {
+func (x *denials) deny(l *caudal.Compiled, c counter, cost uint64, d *caudal.Decision) bool {
 	if !x.on.Load() {
 		return false
 	}
@@ -64,7 +64,7 @@ func (x *denials) deny(l *caudal.Compiled, c counter, cost uint32, d *caudal.Dec
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	known, ok := sh.m[c]
-	if !ok || cost < known.cost || uint64(cost) > l.Capacity() {
+	if !ok || cost < known.cost || cost > l.Capacity() {
 		return false
 	}
 	if now >= known.until || known.limit != l && known.limit.Limit() != l.Limit() {
@@ -87,7 +87,7 @@ func upMicros(d time.Duration) time.Duration {
 
 // learn remembers a denial. The wait counts from when the call was sent, which is
 // before the server worked it out.
-func (x *denials) learn(l *caudal.Compiled, c counter, cost uint32, d *caudal.Decision, sent time.Duration, drops uint64) {
+func (x *denials) learn(l *caudal.Compiled, c counter, cost uint64, d *caudal.Decision, sent time.Duration, drops uint64) {
 	if !x.on.Load() || d.Allowed || d.Never || l.Algorithm() == caudal.LeakyBucket {
 		return
 	}

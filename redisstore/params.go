@@ -10,9 +10,9 @@ import (
 
 // appendParams packs a limit and a cost as the head of its algorithm's script
 // says. wall is the caller's idea of the time, for the boundaries of calendars.
-func (s *Store) appendParams(b []byte, l *caudal.Compiled, cost uint32, wall int64) []byte {
+func (s *Store) appendParams(b []byte, l *caudal.Compiled, cost uint64, wall int64) []byte {
 	b = append(b, byte(formOf(l)))
-	b = binary.BigEndian.AppendUint32(b, cost)
+	b = appendUint(b, 5, cost)
 	switch l.Algorithm() {
 	case caudal.TokenBucket:
 		b = binary.BigEndian.AppendUint32(b, uint32(l.Capacity()))
@@ -92,7 +92,7 @@ func (a length) add(b length, rate uint64) length {
 
 // appendPace packs what a leaky bucket needs. The lengths that do not depend on
 // the state are worked out here, where products have two words.
-func appendPace(b []byte, l *caudal.Compiled, cost uint32) []byte {
+func appendPace(b []byte, l *caudal.Compiled, cost uint64) []byte {
 	rate := l.Requests()
 	b = appendUint(b, 5, l.Capacity())
 	b = binary.BigEndian.AppendUint32(b, uint32(rate))
@@ -105,8 +105,8 @@ func appendPace(b []byte, l *caudal.Compiled, cost uint32) []byte {
 		longest = span(l, l.Queue())
 	}
 	var turns length
-	if cost > 0 && uint64(cost) <= l.Capacity() {
-		turns = span(l, uint64(cost-1))
+	if cost > 0 && cost <= l.Capacity() {
+		turns = span(l, cost-1)
 	}
 	for _, d := range [4]length{span(l, 1), longest, turns, span(l, l.Capacity()).sub(longest, rate)} {
 		b = appendUint(b, 7, uint64(d.micros))

@@ -151,7 +151,7 @@ func (b *batch) command(ses *session, full bool, t instant) rueidis.Completed {
 	args[0], args[1] = t.now, b.modes
 	var buf [128]byte
 	for _, i := range b.members {
-		cost := b.calls[i].Cost
+		cost := uint64(b.calls[i].Cost)
 		if b.request.shared {
 			cost = b.request.cost(b.calls, i)
 		}
@@ -159,7 +159,7 @@ func (b *batch) command(ses *session, full bool, t instant) rueidis.Completed {
 	}
 	if b.request.shared {
 		for _, i := range b.members {
-			args = append(args, string(b.store.appendParams(buf[:0], b.calls[i].Limit, b.calls[i].Cost, t.wall)))
+			args = append(args, string(b.store.appendParams(buf[:0], b.calls[i].Limit, uint64(b.calls[i].Cost), t.wall)))
 		}
 	}
 	c := ses.client.B()

@@ -209,13 +209,19 @@ type instant struct {
 	wall int64  // the caller's idea of it
 }
 
+// lastInstant is the latest instant that the scripts tell apart. Up to 2^53, in
+// the year 2255, Lua's numbers are exact to a microsecond, and after that to two.
+const lastInstant = 1<<54 - 1<<51
+
 func (s *Store) instant(ses *session, at caudal.Instant) instant {
 	given := s.callerTime && !at.IsZero()
 	if !given {
 		at = s.clock.Now()
 	}
-	// Lua numbers are exact up to 2^53.
-	wall := min(max(at.Wall, 0), 1<<53-1)
+	wall := min(max(at.Wall, 0), lastInstant)
+	if wall > 1<<53 {
+		wall &^= 1
+	}
 	if given || ses.ownTime {
 		return instant{strconv.FormatInt(wall, 10), wall}
 	}
@@ -273,7 +279,7 @@ func (s *Store) TakeKey(ctx context.Context, at caudal.Instant, limit *caudal.Co
 // what is charged: it is when it has room.
 func (s *Store) take(ctx context.Context, at caudal.Instant, l *caudal.Compiled, c counter, cost uint32, enforced bool, d *caudal.Decision) error {
 	known := s.denials != nil && enforced && s.serverTime(at)
-	if known && s.denials.deny(l, c, cost, d) {
+	if known && s.denials.deny(l, c, uint64(cost), d) {
 		s.observer.DeniedLocally()
 		return nil
 	}
@@ -293,7 +299,7 @@ func (s *Store) take(ctx context.Context, at caudal.Instant, l *caudal.Compiled,
 	}
 	parseVerdict(reply, 0).decide(l, c, cost, parseNow(reply), rand.Uint64(), d)
 	if known && !d.Allowed {
-		s.denials.learn(l, c, cost, d, sent, drops)
+		s.denials.learn(l, c, uint64(cost), d, sent, drops)
 	}
 	return nil
 }
@@ -308,7 +314,7 @@ func (s *Store) askOne(ctx context.Context, ses *session, sc *script, l *caudal.
 	var buf [96]byte
 	key := s.name(c)
 	for range maxAsks {
-		params := string(s.appendParams(buf[:0], l, cost, t.wall))
+		params := string(s.appendParams(buf[:0], l, uint64(cost), t.wall))
 		reply, elsewhere, err := s.run(ctx, ses, "take", sc, key, params, t.now)
 		if err != nil || reply != "" {
 			return reply, err
@@ -365,14 +371,17 @@ func (r *request) sharedWith(i int) bool {
 	return false
 }
 
+// maxCost is the largest cost that a script takes: far above every limit.
+const maxCost = 1<<40 - 1
+
 // cost is what the request asks of the counter of call i. Calls that are not
 // enforced do not weigh on those that are.
-func (r *request) cost(calls []caudal.Call, i int) uint32 {
+func (r *request) cost(calls []caudal.Call, i int) uint64 {
 	sum := uint64(0)
 	for j := range calls {
 		if r.counters[j] == r.counters[i] && (calls[j].Mode != caudal.Shadow || calls[i].Mode == caudal.Shadow) {
 			sum += uint64(calls[j].Cost)
 		}
 	}
-	return uint32(min(sum, 1<<32-1))
+	return min(sum, maxCost)
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/internal/redistest"
@@ -16,7 +17,8 @@ var prefixes atomic.Int64
 
 func freshPrefix() string { return "t" + strconv.FormatInt(prefixes.Add(1), 10) + ":" }
 
-var suite = storetest.Options{OneTimeline: true, OwnClock: true}
+// Lua's numbers are exact up to 2^53 microseconds since 1970.
+var suite = storetest.Options{OneTimeline: true, OwnClock: true, ExactUntil: time.UnixMicro(1 << 53)}
 
 // The suite passes on a single server.
 func TestStore(t *testing.T) {

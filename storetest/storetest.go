@@ -45,6 +45,10 @@ type Options struct {
 	// may then be denied that would have passed alone, but none passes too many.
 	SplitBatches bool
 
+	// ExactUntil is the last instant up to which the store is exact to the
+	// microsecond; the zero Time is for ever. Rows that begin later are skipped.
+	ExactUntil time.Time
+
 	// Rounds is how often each race for one counter is repeated; 0 means 20.
 	Rounds int
 
@@ -109,6 +113,8 @@ func (r *row) skips(o Options) string {
 		return "the store's clock cannot be set"
 	case r.shortLived && o.RealExpiry:
 		return "the store forgets short-lived counters by real time"
+	case !o.ExactUntil.IsZero() && r.start.After(o.ExactUntil):
+		return "the store is not exact at that time"
 	}
 	return ""
 }

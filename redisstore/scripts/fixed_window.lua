@@ -3,12 +3,12 @@
 -- Why a script: compare and count must be one step, and the window must be the
 -- one of the server's time.
 --
--- Key: one string per counter, 11 bytes: version byte (128 plus the top five
+-- Key: one string per counter, 11 bytes: version byte (128 plus the top six
 -- bits of the window's start), the other 48 bits of the start, the count I4. The
 -- start is in microseconds plus 2^45, because a calendar's window can begin
 -- before 1970.
 --
--- Packed argument: mode and algorithm B, cost I4, capacity I4, and then either
+-- Packed argument: algorithm B, cost I5, capacity I4, and then either
 -- the window's length I7 and offset from the epoch I7, or, for windows of a
 -- calendar, four boundaries i8: the starts of the previous, the present and the
 -- next window by the caller's clock, and the end of the next. The script picks by
@@ -20,12 +20,12 @@
 
 --@ fixed_window
 local function window_of(x, p)
-  if #p == 23 then
-    local length, offset = unpack('>I7I7', p, 10)
+  if #p == 24 then
+    local length, offset = unpack('>I7I7', p, 11)
     local start = x - (x - offset) % length
     return start, start + length
   end
-  local a, b, c, d = unpack('>i8i8i8i8', p, 10)
+  local a, b, c, d = unpack('>i8i8i8i8', p, 11)
   if x < a or x >= d then return nil end
   if x < b then return a, b elseif x < c then return b, c end
   return c, d
@@ -36,7 +36,7 @@ local function window_state(key)
   if not v then return 0, 0, false end
   if #v ~= 11 then return nil, v end
   local version, low, count = unpack('>BI6I4', v)
-  if version < 128 or version > 159 then return nil, v end
+  if version < 128 or version > 191 then return nil, v end
   return (version - 128) * 281474976710656 + low - 35184372088832, count, true
 end
 
@@ -47,7 +47,7 @@ local function window_value(start, count)
 end
 
 local function fixed_window(now, key, p, peek)
-  local _, cost, capacity = unpack('>BI4I4', p)
+  local _, cost, capacity = unpack('>BI5I4', p)
   if capacity == 0 then return 2, 0, 0, 0, 0, nil, now end
   if peek then cost = 0 end
   local held, count = window_state(key)

@@ -11,7 +11,7 @@
 -- cancelled and may lie ahead, earliest first, 11 bytes each (I7 and I4), at most
 -- 1024.
 --
--- Packed argument: mode and algorithm B, cost I4, capacity I5, rate I4, period in
+-- Packed argument: algorithm B, cost I5, capacity I5, rate I4, period in
 -- microseconds I7, and as instants with a fraction, I7 and I4 each: the interval
 -- between turns; how far ahead a turn may lie; the length of cost - 1 intervals;
 -- the length of capacity intervals less how far ahead a turn may lie.
@@ -108,7 +108,7 @@ end
 
 local function leaky_bucket(now, key, p, peek)
   local _, cost, capacity, rate, period, im, if_, lm, lf, cm, cf, am, af =
-    unpack('>BI4I5I4I7I7I4I7I4I7I4I7I4', p)
+    unpack('>BI5I5I4I7I7I4I7I4I7I4I7I4', p)
   if capacity == 0 then return 2, 0, 0, 0, 0, nil, now end
   if peek then cost = 0 end
   local s, bad = open_bucket(now, key, rate)
@@ -211,7 +211,7 @@ local function insert(turns, m, f)
 end
 
 local function refund(now, key, p, n, at)
-  local _, _, _, old, period = unpack('>BI4I5I4I7', p)
+  local _, _, _, old, period = unpack('>BI5I5I4I7', p)
   local oim = floor(period / old)
   local oif = period - oim * old
   local v = call('GET', key)

@@ -17,8 +17,9 @@
 --
 -- Why a script: of two refunds of one receipt only one may find the mark missing.
 -- The mark lives as long as the charge counts, and a minute at least. Later a
--- token bucket gives nothing back; of the others, whose receipts name what they
--- charged, there is nothing left to give back. The
+-- token bucket gives nothing back, by the server's time: a caller's clock may go
+-- back and forth and cannot say that it is over. Of the others, whose receipts name
+-- what they charged, there is nothing left to give back. The
 -- counter keeps its time to live, since another limit may need it for longer.
 
 --@ refund
@@ -34,7 +35,7 @@ local mark = KEYS[2]
 if mark and call('EXISTS', mark) == 1 then return 0 end
 
 local form = byte(ARGV[1])
-local lapsed = mark and (form == 1 or form == 6) and now >= ARGV[5] + 0
+local lapsed = mark and (form == 1 or form == 6) and ARGV[2] == '' and now >= ARGV[5] + 0
 if ARGV[6] == '1' and not lapsed then
   local ok, value = refund(now, key, ARGV[1], n, at)
   if not ok then

@@ -13,7 +13,7 @@
 -- Calls of one instant share an entry: they leave together anyway. Entries that
 -- no longer count are cut off when they are most of the string.
 --
--- Packed argument: mode and algorithm B, cost I4, capacity I4, period in
+-- Packed argument: algorithm B, cost I5, capacity I4, period in
 -- microseconds I7.
 --
 -- Gives the same list as token_bucket.lua. The value is a string, or for large
@@ -46,7 +46,7 @@ local function open_log(key)
 end
 
 local function sliding_log(now, key, p, peek)
-  local _, cost, capacity, period = unpack('>BI4I4I7', p)
+  local _, cost, capacity, period = unpack('>BI5I4I7', p)
   if capacity == 0 then return 2, 0, 0, 0, 0, nil, now end
   if peek then cost = 0 end
   local log, bad = open_log(key)

@@ -2,11 +2,11 @@
 --
 -- Why a script: the estimate, the comparison and the count must be one step.
 --
--- Key: one string per counter: version byte (128 plus the top five bits of the
+-- Key: one string per counter: version byte (128 plus the top six bits of the
 -- window's start), the other 48 bits of the start, then the counts of this
 -- window and of the one before: 11 bytes with I2 each, 15 bytes with I4 each.
 --
--- Packed argument: mode and algorithm B, cost I4, capacity I4, period in ticks
+-- Packed argument: algorithm B, cost I5, capacity I4, period in ticks
 -- I5, tick in microseconds I3.
 --
 -- Gives the same list as token_bucket.lua; the instant of a charge is the start
@@ -22,7 +22,7 @@ local function counts(key)
   elseif #v == 15 then
     version, low, current, previous = unpack('>BI6I4I4', v)
   end
-  if not version or version < 128 or version > 159 then return nil, v end
+  if not version or version < 128 or version > 191 then return nil, v end
   return (version - 128) * 281474976710656 + low, current, previous, true
 end
 
@@ -44,7 +44,7 @@ local function slide(at, period, start, current, previous)
 end
 
 local function sliding_window(now, key, p, peek)
-  local _, cost, capacity, ticks, tick = unpack('>BI4I4I5I3', p)
+  local _, cost, capacity, ticks, tick = unpack('>BI5I4I5I3', p)
   if capacity == 0 then return 2, 0, 0, 0, 0, nil, now end
   if peek then cost = 0 end
   local start, current, previous = counts(key)
@@ -105,7 +105,7 @@ end
 -- Takes n off the window that was charged (at) while it counts, or off the
 -- present one.
 local function refund(now, key, p, n, at)
-  local _, _, _, ticks, tick = unpack('>BI4I4I5I3', p)
+  local _, _, _, ticks, tick = unpack('>BI5I4I5I3', p)
   local start, current, previous, there = counts(key)
   if not start then return nil, current end
   if not there then return true end

@@ -4,7 +4,7 @@
 -- writing the sum must be one step, or two callers spend the same token.
 --
 -- Key: one string per counter. The value starts with the version byte, 128 plus
--- the top five bits of the instant, so that an ASCII value can never be taken
+-- the top six bits of the instant, so that an ASCII value can never be taken
 -- for one of ours; then the other 48 bits of the instant (microseconds); then
 -- what was consumed, in tokens x ticks of the period:
 --   12 bytes: consumption in 5 bytes, below 2^40;
@@ -12,7 +12,7 @@
 --             which is W x period + F, up to 2^72.
 -- The instant is a whole number of ticks.
 --
--- Packed argument: mode and algorithm B, cost I4, capacity I4, requests I4,
+-- Packed argument: algorithm B, cost I5, capacity I4, requests I4,
 -- period in ticks I5, tick in microseconds I3.
 --
 -- Gives flags, remaining, instant (of the charge, or when a denied call would
@@ -22,7 +22,7 @@
 --@ token_bucket
 -- For buckets whose capacity x period is below 2^51: one number says it all.
 local function token_bucket(now, key, p, peek)
-  local _, cost, capacity, rate, period, tick = unpack('>BI4I4I4I5I3', p)
+  local _, cost, capacity, rate, period, tick = unpack('>BI5I4I4I5I3', p)
   if capacity == 0 then return 2, 0, 0, 0, 0, nil, now end
   if peek then cost = 0 end
   local full, used, at = capacity * period, 0, 0
@@ -35,7 +35,7 @@ local function token_bucket(now, key, p, peek)
       version, low, rest, whole = unpack('>BI6I5I4', v)
       used = whole * period + rest
     end
-    if not version or version < 128 or version > 159 then return nil, v end
+    if not version or version < 128 or version > 191 then return nil, v end
     at = (version - 128) * 281474976710656 + low
     if used > full then used = full end
   end
@@ -73,7 +73,7 @@ end
 --@ token_bucket_wide
 -- For all other buckets: whole tokens and a rest, each exact by itself.
 local function token_bucket_wide(now, key, p, peek)
-  local _, cost, capacity, rate, period, tick = unpack('>BI4I4I4I5I3', p)
+  local _, cost, capacity, rate, period, tick = unpack('>BI5I4I4I5I3', p)
   if capacity == 0 then return 2, 0, 0, 0, 0, nil, now end
   if peek then cost = 0 end
   local whole, rest, at = 0, 0, 0
@@ -87,7 +87,7 @@ local function token_bucket_wide(now, key, p, peek)
     elseif #v == 16 then
       version, low, rest, whole = unpack('>BI6I5I4', v)
     end
-    if not version or version < 128 or version > 159 then return nil, v end
+    if not version or version < 128 or version > 191 then return nil, v end
     at = (version - 128) * 281474976710656 + low
     if whole >= capacity then whole, rest = capacity, 0 end
   end
@@ -136,7 +136,7 @@ end
 --@ token_bucket_refund
 -- Gives n tokens back; it needs no instant. The value's own form says how.
 local function refund(now, key, p, n)
-  local _, _, _, _, period = unpack('>BI4I4I4I5I3', p)
+  local _, _, _, _, period = unpack('>BI5I4I4I5I3', p)
   local v = call('GET', key)
   if not v then return true end
   local version, low, rest, whole
@@ -147,7 +147,7 @@ local function refund(now, key, p, n)
   elseif #v == 16 then
     version, low, rest, whole = unpack('>BI6I5I4', v)
   end
-  if not version or version < 128 or version > 159 then return nil, v end
+  if not version or version < 128 or version > 191 then return nil, v end
   whole = whole - n
   if whole < 0 then whole, rest = 0, 0 end
   if whole * period + rest < 1099511627776 then
