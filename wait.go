@@ -43,7 +43,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, cost uint32) (Decision,
 	for {
 		d, err := l.AllowN(ctx, key, cost)
 		switch {
-		case err != nil || d.Never:
+		case err != nil || d.Never || d.Unavailable: // a store that is gone names no time
 			return d, err
 		case d.Allowed:
 			served = true
@@ -64,7 +64,7 @@ func (l *Limiter) join(ctx context.Context, q *queue, w *waiter, key string) (d 
 	defer q.mu.Unlock()
 	if len(q.waiters) == 0 {
 		d, err = l.AllowN(ctx, key, w.cost)
-		if err != nil || d.Allowed || d.Never || !fits(ctx, d.RetryAfter) {
+		if err != nil || d.Allowed || d.Never || d.Unavailable || !fits(ctx, d.RetryAfter) {
 			return d, true, err
 		}
 	}
@@ -76,6 +76,9 @@ func (l *Limiter) join(ctx context.Context, q *queue, w *waiter, key string) (d 
 		d, err = l.AllowN(ctx, key, 0) // a peek, for the other fields
 		d.Allowed, d.Charged, d.Delay = false, false, 0
 		d.RetryAfter, d.Never = wait, !ok
+		if d.Never {
+			d.RetryAfter = 0
+		}
 		return d, true, err
 	}
 	if q.forecast != nil {
@@ -107,10 +110,11 @@ func (l *Limiter) depart(ctx context.Context, d Decision) (Decision, error) {
 	return d, nil
 }
 
-// fits reports whether a wait ends by the context's deadline.
+// fits reports whether a wait ends before the context's deadline. One that ends
+// with it would be a race between leaving and giving up.
 func fits(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
-	return !ok || wait <= time.Until(deadline)
+	return !ok || wait < time.Until(deadline)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
