@@ -12,7 +12,10 @@ type ruleFile struct {
 	domain      string
 	domainPos   Position
 	algorithm   caudal.Algorithm // of limits that name none
+	failure     failurePolicy    // of limits that say nothing
+	deny        *Denial
 	descriptors []*descriptor
+	ours        bool // some key is not one of the reference's
 }
 
 // descriptor is one entry of a descriptors list as written.
@@ -27,6 +30,12 @@ type descriptor struct {
 	shadow  bool
 	quota   bool
 	missing Missing // 0 when not written
+	cost    *Cost
+	deny    *Denial
+
+	detailedMetric bool
+	valueToMetric  bool
+	metadata       map[string]any
 
 	limits   []*rateLimit
 	listed   bool // written as rate_limits
@@ -42,6 +51,13 @@ type rateLimit struct {
 	unlimited bool
 	limit     caudal.Limit
 	percent   uint32 // enforce_percent; 100 when not written
+	failure   failurePolicy
+}
+
+// failurePolicy is on_store_error and local_factor.
+type failurePolicy struct {
+	action caudal.Failure
+	factor float64 // 0 when not written
 }
 
 // tristate is a flag that may be left out.

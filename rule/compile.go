@@ -31,6 +31,7 @@ func compile(files []*ruleFile, opts *Options, errs *Errors) (*Set, []Warning) {
 			domains = append(domains, c)
 			set.domains = append(set.domains, c.domain)
 		}
+		c.file = f
 		c.level(&c.domain.root, nil, f.descriptors, c.rootSeen)
 	}
 	var warnings []Warning
@@ -49,6 +50,7 @@ type compiler struct {
 	domain   *Domain
 	opts     *Options
 	errs     *Errors
+	file     *ruleFile // whose descriptors are being compiled
 	order    int
 	keys     map[string]bool
 	rootSeen map[sibling]*descriptor
@@ -107,7 +109,15 @@ func (c *compiler) duplicate(d, twin *descriptor) {
 func (c *compiler) node(d *descriptor, parent *node) *node {
 	c.order++
 	c.keys[d.key] = true
-	n := &node{key: d.key, value: d.value, order: c.order, parent: parent, source: d, missing: d.missing}
+	n := &node{key: d.key, value: d.value, order: c.order, parent: parent, source: d, missing: d.missing, cost: d.cost, deny: d.deny}
+	if parent != nil {
+		n.inherit(parent.cost, parent.deny)
+	} else {
+		n.inherit(nil, c.file.deny)
+	}
+	if n.cost != nil && n.cost.Source != CostResponseHeader {
+		c.keys[n.cost.key] = true
+	}
 	if n.missing == 0 {
 		n.missing = defaultMissing(d.key)
 	}
@@ -127,6 +137,16 @@ func (c *compiler) node(d *descriptor, parent *node) *node {
 	n.sharedByDescriptor = d.share == yes
 	n.sharedByAttribute = d.share == yes || d.share == unset && d.key == "path" && n.kind == wildcard
 	return n
+}
+
+// inherit takes what the descriptor above says where this one says nothing.
+func (n *node) inherit(cost *Cost, deny *Denial) {
+	if n.cost == nil {
+		n.cost = cost
+	}
+	if n.deny == nil {
+		n.deny = deny
+	}
 }
 
 func (n *node) sibling() sibling {
@@ -156,6 +176,7 @@ func (c *compiler) limits(n *node) {
 	}
 	for _, src := range n.source.limits {
 		l := &Limit{Unlimited: src.unlimited, Domain: c.domain.name, Label: src.name, Path: n.words(),
+			Cost: n.cost, OnDeny: n.deny, DetailedMetric: n.source.detailedMetric, Metadata: n.source.metadata,
 			Mode: mode, EnforcePercent: int(src.percent), Position: src.pos, FilePath: src.path, replaces: src.replaces, node: n}
 		n.limits = append(n.limits, l)
 		c.domain.limits = append(c.domain.limits, l)
@@ -176,7 +197,7 @@ func (c *compiler) finish() {
 			continue
 		}
 		src := l.source()
-		compiled, err := src.limit.Compile(l.Name, l.scope())
+		compiled, err := src.limit.Compile(l.Name, l.scope(), caudal.OnStoreError(src.failure.action, src.failure.factor))
 		if err != nil { // the reader has validated it
 			c.errs.add(&Error{Position: l.Position, Path: l.FilePath, What: err.Error()})
 			continue

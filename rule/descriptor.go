@@ -26,7 +26,7 @@ func (d *Domain) MatchDescriptor(entries []Entry, m *Match) {
 		ix = &n.below
 	}
 	if n != nil {
-		m.add(n, path)
+		m.add(n, path, 1)
 	}
 }
 

@@ -18,6 +18,8 @@ type node struct {
 	sharedByAttribute  bool // one counter for all values, matching by attributes
 	sharedByDescriptor bool // the same, matching by descriptor
 	missing            Missing
+	cost               *Cost   // own or inherited
+	deny               *Denial // own or inherited
 
 	limits    []*Limit
 	below     index

@@ -27,8 +27,8 @@ type Request interface {
 // keeps its memory. It must not be copied, and belongs to one goroutine at a
 // time.
 type Match struct {
-	// Calls are ready for Store.Take: one per limit, each of cost 1; set Cost for
-	// other costs. Their keys are valid until the next Match or Reset.
+	// Calls are ready for Store.Take: one per limit, of cost 1 or as the rule's cost
+	// says; by descriptor it is always 1, for the caller to change. Their keys are valid until the next Match or Reset.
 	Calls []caudal.Call
 	// Limits are the rules that the calls come from, in the same order.
 	Limits []*Limit
@@ -153,7 +153,11 @@ func (w *walker) absent(g *group, path span) {
 }
 
 func (w *walker) enter(n *node, path span) {
-	w.m.add(n, path)
+	cost := uint32(1)
+	if n.cost != nil && len(n.limits) > 0 {
+		cost = n.cost.charge(w.req)
+	}
+	w.m.add(n, path, cost)
 	w.level(&n.below, path)
 }
 
@@ -240,7 +244,7 @@ func (m *Match) extendTag(path span, tag byte) span {
 }
 
 // add takes the limits of a node that was reached.
-func (m *Match) add(n *node, path span) {
+func (m *Match) add(n *node, path span, cost uint32) {
 	for _, l := range n.limits {
 		m.suppress = append(m.suppress, l.replaces...)
 		if l.Unlimited {
@@ -252,7 +256,7 @@ func (m *Match) add(n *node, path span) {
 			mode = caudal.Shadow
 		}
 		m.Limits = append(m.Limits, l)
-		m.Calls = append(m.Calls, caudal.Call{Limit: l.Compiled, Key: key, Cost: 1, Mode: mode})
+		m.Calls = append(m.Calls, caudal.Call{Limit: l.Compiled, Key: key, Cost: cost, Mode: mode})
 	}
 }
 

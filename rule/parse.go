@@ -72,6 +72,7 @@ func (r *reader) syntax(err error) {
 func (r *reader) ruleFile(root *yaml.Node) *ruleFile {
 	f := &ruleFile{name: r.file, algorithm: r.opts.defaultAlgorithm()}
 	fs, good := r.mapping(root, "", fileKeys)
+	f.ours = fs.anyOf("algorithm", "on_store_error", "local_factor", "on_deny")
 	if domain, ok := fs.get("domain"); ok {
 		f.domain, _ = r.word(domain)
 		f.domainPos = r.position(domain.value)
@@ -80,6 +81,10 @@ func (r *reader) ruleFile(root *yaml.Node) *ruleFile {
 	}
 	if algorithm, ok := fs.get("algorithm"); ok {
 		f.algorithm = r.algorithm(algorithm, f.algorithm)
+	}
+	f.failure = r.failurePolicy(fs, f.failure)
+	if deny, ok := fs.get("on_deny"); ok {
+		f.deny = r.denial(deny)
 	}
 	if list, ok := fs.get("descriptors"); ok && !isNull(list.value) {
 		f.descriptors = r.descriptors(list, f, 1)
@@ -129,6 +134,7 @@ func (r *reader) descriptors(f field, file *ruleFile, depth int) []*descriptor {
 
 func (r *reader) descriptor(n *yaml.Node, path string, file *ruleFile, depth int) *descriptor {
 	fs, good := r.mapping(n, path, descriptorKeys)
+	file.ours = file.ours || fs.anyOf("rate_limits", "missing", "cost", "on_deny")
 	if !good && len(fs) == 0 {
 		return nil
 	}
@@ -157,6 +163,7 @@ func (r *reader) descriptor(n *yaml.Node, path string, file *ruleFile, depth int
 	if f, ok := fs.get("missing"); ok {
 		r.missing(d, f)
 	}
+	r.answers(d, fs)
 	r.limits(d, fs, file)
 	if f, ok := fs.get("descriptors"); ok && !isNull(f.value) {
 		d.children = r.descriptors(f, file, depth+1)

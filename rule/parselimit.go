@@ -25,10 +25,11 @@ var limitWords = []struct {
 func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed bool) *rateLimit {
 	before := len(*r.errs)
 	fs, good := r.mapping(n, path, limitKeys)
-	l := &rateLimit{pos: r.position(n), path: path, percent: 100, limit: caudal.Limit{Algorithm: file.algorithm}}
+	l := &rateLimit{pos: r.position(n), path: path, percent: 100, limit: caudal.Limit{Algorithm: file.algorithm}, failure: file.failure}
 	if n.Kind != yaml.MappingNode {
 		return nil
 	}
+	file.ours = file.ours || fs.anyOf("unit_multiplier", "algorithm", "burst", "queue", "max_wait", "timezone", "enforce_percent", "on_store_error", "local_factor")
 	if f, ok := fs.get("name"); ok {
 		l.name, _ = r.word(f)
 	}
@@ -41,6 +42,7 @@ func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed boo
 		}
 	}
 	r.numbers(l, fs)
+	l.failure = r.failurePolicy(fs, file.failure)
 	if good { // else the key may be there, misspelt
 		r.complete(l, n, path, fs)
 	}
@@ -106,7 +108,11 @@ func (r *reader) complete(l *rateLimit, n *yaml.Node, path string, fs fields) {
 	if _, ok := fs.get("unit"); !ok {
 		r.fail(n, path, "add unit: second, minute, hour, day, week, month or year", "unit is missing")
 	}
-	if _, ok := fs.get("requests_per_unit"); !ok {
+	if _, ok := fs.get("requests_per_unit"); !ok && r.opts.CompatEnvoy {
+		r.warn(n, path, Warning{Code: "no-number",
+			What: "requests_per_unit is missing", Why: "the reference reads that as 0, which denies everything",
+			Mend: "write requests_per_unit: 0 if that is meant"})
+	} else if !ok {
 		r.fail(n, path, "add it; 0 denies everything, unlimited: true allows everything", "requests_per_unit is missing")
 	}
 	if _, ok := fs.get("queue"); !ok && l.limit.Algorithm == caudal.LeakyBucket {
@@ -128,16 +134,16 @@ func (r *reader) numbers(l *rateLimit, fs fields) {
 		l.limit.Unit = r.unit(f)
 	}
 	if f, ok := fs.get("requests_per_unit"); ok {
-		l.limit.Requests, _ = r.number(f, 0)
+		l.limit.Requests, _ = r.number(f)
 	}
 	if f, ok := fs.get("unit_multiplier"); ok {
-		l.limit.Multiplier, _ = r.number(f, 1)
+		l.limit.Multiplier, _ = r.number(f)
 	}
 	if f, ok := fs.get("burst"); ok {
-		l.limit.Burst, _ = r.number(f, 1)
+		l.limit.Burst, _ = r.number(f)
 	}
 	if f, ok := fs.get("queue"); ok {
-		l.limit.Queue, _ = r.number(f, 0)
+		l.limit.Queue, _ = r.number(f)
 	}
 	if f, ok := fs.get("max_wait"); ok {
 		l.limit.MaxWait, _ = r.duration(f)
@@ -146,10 +152,7 @@ func (r *reader) numbers(l *rateLimit, fs fields) {
 		l.limit.Timezone, _ = r.word(f)
 	}
 	if f, ok := fs.get("enforce_percent"); ok {
-		l.percent, ok = r.number(f, 0)
-		if ok && l.percent > 100 {
-			r.fail(f.value, f.path, "write a whole number from 0 to 100", "%d is out of range", l.percent)
-		}
+		l.percent, _ = r.number(f)
 	}
 }
 

@@ -67,6 +67,8 @@ func (f *ruleFile) print() (string, error) {
 	m := &yamlMap{}
 	m.text("domain", f.domain)
 	m.word("algorithm", f.algorithm.String())
+	m.failure(f.failure, failurePolicy{})
+	m.denial(f.deny)
 	m.list("descriptors", printDescriptors(f, f.descriptors))
 	var b strings.Builder
 	e := yaml.NewEncoder(&b)
@@ -98,6 +100,13 @@ func (d *descriptor) print(f *ruleFile) *yaml.Node {
 	m.flag("quota_mode", d.quota)
 	if d.missing != 0 {
 		m.word("missing", d.missing.String())
+	}
+	m.cost(d.cost)
+	m.denial(d.deny)
+	m.flag("detailed_metric", d.detailedMetric)
+	m.flag("value_to_metric", d.valueToMetric)
+	if d.metadata != nil {
+		m.add("metadata", printFree(d.metadata))
 	}
 	var limits []*yaml.Node
 	for _, l := range d.limits {
@@ -144,6 +153,7 @@ func (l *rateLimit) print(f *ruleFile) *yaml.Node {
 		m.text("timezone", l.limit.Timezone)
 	}
 	m.number("enforce_percent", l.percent, l.percent < 100)
+	m.failure(l.failure, f.failure)
 	return m.node()
 }
 
@@ -164,7 +174,52 @@ func (m *yamlMap) word(key, value string) {
 // text adds what came from outside, in quotes: no text can then be taken for
 // anything else.
 func (m *yamlMap) text(key, value string) {
-	m.add(key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: value})
+	m.add(key, quoted(value))
+}
+
+func quoted(value string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: value}
+}
+
+// failure adds what differs from that of the file.
+func (m *yamlMap) failure(p, of failurePolicy) {
+	if p.action != of.action {
+		m.word("on_store_error", p.action.String())
+	}
+	if p.factor > 0 && p.factor != of.factor {
+		m.word("local_factor", strconv.FormatFloat(p.factor, 'f', -1, 64))
+	}
+}
+
+func (m *yamlMap) cost(c *Cost) {
+	if c == nil {
+		return
+	}
+	n := &yamlMap{}
+	n.text(c.Source.String(), c.Name)
+	n.number("default", c.Default, c.Default != 1)
+	n.number("max", c.Max, c.Max != maxUint32)
+	m.add("cost", n.node())
+}
+
+func (m *yamlMap) denial(d *Denial) {
+	if d == nil {
+		return
+	}
+	n := &yamlMap{}
+	n.number("status", uint32(d.Status), true)
+	if !d.Body.Empty() {
+		n.text("content_type", d.ContentType)
+		n.text("body", d.Body.String())
+	}
+	if len(d.Headers) > 0 {
+		headers := &yaml.Node{Kind: yaml.MappingNode}
+		for _, h := range d.Headers {
+			headers.Content = append(headers.Content, quoted(h.Name), quoted(h.Value.String()))
+		}
+		n.add("headers", headers)
+	}
+	m.add("on_deny", n.node())
 }
 
 func (m *yamlMap) flag(key string, on bool) {

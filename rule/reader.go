@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -36,6 +37,7 @@ type field struct {
 	path  string // of the value in the file
 	key   *yaml.Node
 	value *yaml.Node
+	spec  valueSpec
 }
 
 // fields is a mapping in the order written.
@@ -48,6 +50,11 @@ func (fs fields) get(name string) (field, bool) {
 		}
 	}
 	return field{}, false
+}
+
+// anyOf reports whether one of the keys is there.
+func (fs fields) anyOf(names ...string) bool {
+	return slices.ContainsFunc(fs, func(f field) bool { return slices.Contains(names, f.name) })
 }
 
 func (r *reader) position(n *yaml.Node) Position {
@@ -167,8 +174,8 @@ func (r *reader) field(key, value *yaml.Node, path string, specs *keySpecs) (fie
 		r.fail(key, path, specs.hint(""), "the key %s is not text", nodeWords(key))
 		return field{}, false
 	}
-	f := field{name: key.Value, path: join(path, clip(key.Value)), key: key, value: value}
 	spec, known := specs.find(key.Value)
+	f := field{name: key.Value, path: join(path, clip(key.Value)), key: key, value: value, spec: spec.value}
 	switch {
 	case !known:
 		r.fail(key, f.path, specs.hint(key.Value), "unknown key %q in %s", clip(key.Value), specs.of)

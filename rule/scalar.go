@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,9 @@ const maxText = 1024
 // text reads a scalar as text. Whole numbers, true, false and dates without
 // quotes count as what was written; null and fractions are refused, as in both
 // it is unclear what was meant.
-func (r *reader) text(f field) (string, bool) {
+func (r *reader) text(f field) (string, bool) { return r.textUpTo(f, maxText) }
+
+func (r *reader) textUpTo(f field, most int) (string, bool) {
 	n := f.value
 	switch {
 	case n.Kind != yaml.ScalarNode:
@@ -29,8 +32,8 @@ func (r *reader) text(f field) (string, bool) {
 		r.fail(n, f.path, "leave the key out, or write quotes if the word is meant", "null where text is wanted")
 	case n.ShortTag() == "!!float":
 		r.fail(n, f.path, "write quotes to take it as text", "the number %s where text is wanted", clip(n.Value))
-	case len(n.Value) > maxText:
-		r.fail(n, f.path, "", "text of %d bytes is over %d", len(n.Value), maxText)
+	case len(n.Value) > most:
+		r.fail(n, f.path, "", "text of %d bytes is over %d", len(n.Value), most)
 	default:
 		return n.Value, true
 	}
@@ -47,12 +50,11 @@ func (r *reader) word(f field) (string, bool) {
 	return s, ok
 }
 
-const numberHint = "write a whole number from %d to 4294967295 in plain digits"
-
-// number reads a whole number from least to 2^32-1, in plain decimal digits.
-func (r *reader) number(f field, least uint32) (uint32, bool) {
+// number reads a whole number within the bounds of its key, in plain decimal
+// digits.
+func (r *reader) number(f field) (uint32, bool) {
 	n := f.value
-	hint := strings.Replace(numberHint, "%d", strconv.Itoa(int(least)), 1)
+	hint := fmt.Sprintf("write a whole number from %d to %d in plain digits", f.spec.min, f.spec.max)
 	if n.Kind != yaml.ScalarNode {
 		r.fail(n, f.path, hint, "%s where a number is wanted", nodeWords(n))
 		return 0, false
@@ -66,7 +68,7 @@ func (r *reader) number(f field, least uint32) (uint32, bool) {
 		return 0, false
 	}
 	v, err := strconv.ParseUint(n.Value, 10, 32)
-	if err != nil || uint32(v) < least {
+	if err != nil || uint32(v) < f.spec.min || uint32(v) > f.spec.max {
 		r.fail(n, f.path, hint, "%s is out of range", clip(n.Value))
 		return 0, false
 	}
@@ -85,6 +87,27 @@ func plainDigits(s string) bool {
 		}
 	}
 	return true
+}
+
+// maxFactor bounds local_factor: above it a limit would protect nothing.
+const maxFactor = 1000
+
+// factor reads a number that may have a fraction, over 0 and up to maxFactor.
+func (r *reader) factor(f field) (float64, bool) {
+	const hint = "write a number such as 2 or 1.5, over 0 and up to 1000"
+	n := f.value
+	whole, fraction, dotted := strings.Cut(n.Value, ".")
+	plain := plainDigits(whole) && (!dotted || fraction != "" && strings.Trim(fraction, "0123456789") == "")
+	if n.Kind != yaml.ScalarNode || n.Style != 0 || !plain || len(n.Value) > 20 {
+		r.fail(n, f.path, hint, "%s where a number is wanted", nodeWords(n))
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if err != nil || v <= 0 || v > maxFactor {
+		r.fail(n, f.path, hint, "%s is out of range", clip(n.Value))
+		return 0, false
+	}
+	return v, true
 }
 
 // flag reads true or false.

@@ -1,41 +1,136 @@
 package rule
 
-import "strings"
+import (
+	"strings"
 
-// keySpec is one key that the format knows.
+	"github.com/caudal-dev/caudal"
+)
+
+// keySpec is one key that the format knows: what the reader accepts, what it says
+// of a key that is wrong, and what JSONSchema tells an editor all come from here.
 type keySpec struct {
-	name string
-	acts bool // false: known to the format, refused by this version
+	name  string
+	acts  bool // false: known to the format, refused by this version
+	value valueSpec
+	about string // one line for people
 }
+
+// valueSpec says what may stand behind a key.
+type valueSpec struct {
+	kind     kind
+	min, max uint32
+	words    func() []string // of an enumeration
+	holds    string          // of a mapping or a list: the name in allSpecs of what it holds
+}
+
+// kind is a kind of value in a rule file.
+type kind uint8
+
+const (
+	anyText kind = iota // text that may be empty
+	aWord               // text that is not empty
+	aNumber
+	aFactor // a number that may have a fraction
+	aFlag
+	aLength // of time
+	anEnum
+	aMapping
+	aList
+	freeMapping // any keys
+	textMapping // any keys with text
+)
 
 // keySpecs is what one kind of mapping may hold.
 type keySpecs struct {
-	of   string // what the mapping is, for messages
-	keys []keySpec
+	of       string // what the mapping is, for messages
+	required []string
+	keys     []keySpec
 }
 
-// The three kinds of mapping in a rule file. A key that does not act yet is
-// refused by name: ignoring it would leave a rule that looks enforced.
+const maxUint32 = 1<<32 - 1
+
+func number(least, most uint32) valueSpec { return valueSpec{kind: aNumber, min: least, max: most} }
+
+func flag() valueSpec { return valueSpec{kind: aFlag} }
+
+func oneOf(words func() []string) valueSpec { return valueSpec{kind: anEnum, words: words} }
+
+func mapping(of string) valueSpec { return valueSpec{kind: aMapping, holds: of} }
+
+func list(of string) valueSpec { return valueSpec{kind: aList, holds: of} }
+
+func failures() []string { return []string{"local", "allow", "deny"} }
+
+func missingWords() []string { return missingNames[1:] }
+
+// The kinds of mapping in a rule file. A key that does not act yet is refused by
+// name: ignoring it would leave a rule that looks enforced.
 var (
-	fileKeys = &keySpecs{of: "a rule file", keys: []keySpec{
-		{"domain", true}, {"algorithm", true}, {"descriptors", true},
-		{"on_store_error", false}, {"local_factor", false}, {"on_deny", false}, {"accuracy", false},
+	fileKeys = &keySpecs{of: "a rule file", required: []string{"domain"}, keys: []keySpec{
+		{"domain", true, valueSpec{kind: aWord}, "The name of the set."},
+		{"algorithm", true, oneOf(caudal.Algorithms), "The algorithm of limits that name none; token_bucket when absent."},
+		{"on_store_error", true, oneOf(failures), "What limits do when their store is slow or gone; local when absent."},
+		{"local_factor", true, valueSpec{kind: aFactor}, "How much more generous all local counts together are than the limit; 2 when absent."},
+		{"on_deny", true, mapping("on_deny"), "What a denied request is answered."},
+		{"descriptors", true, list("descriptor"), "The rules."},
+		{"accuracy", false, valueSpec{}, ""},
 	}}
-	descriptorKeys = &keySpecs{of: "a descriptor", keys: []keySpec{
-		{"key", true}, {"value", true}, {"rate_limit", true}, {"rate_limits", true}, {"descriptors", true},
-		{"share_threshold", true}, {"shadow_mode", true}, {"quota_mode", true}, {"missing", true},
-		{"detailed_metric", false}, {"value_to_metric", false}, {"metadata", false},
-		{"concurrency", false}, {"priority", false}, {"count_when", false}, {"cost", false}, {"on_deny", false},
+	descriptorKeys = &keySpecs{of: "a descriptor", required: []string{"key"}, keys: []keySpec{
+		{"key", true, valueSpec{kind: aWord}, "The attribute of the request, such as remote_address, path or header:X-Tenant."},
+		{"value", true, valueSpec{kind: anyText}, "The value to match: exact, with * for any text, or for remote_address a network. Absent: any value."},
+		{"rate_limit", true, mapping("rate_limit"), "One limit."},
+		{"rate_limits", true, list("rate_limit"), "Several limits, such as a rate and a quota."},
+		{"descriptors", true, list("descriptor"), "More descriptors, which must match too."},
+		{"share_threshold", true, flag(), "One counter for all values that a * or a network matches."},
+		{"shadow_mode", true, flag(), "Count and report, but never deny."},
+		{"quota_mode", true, flag(), "As in shadow mode, until all quota limits of the request are over."},
+		{"missing", true, oneOf(missingWords), "What a request without the attribute means."},
+		{"cost", true, mapping("cost"), "What a call costs under the limits here and below; 1 when absent."},
+		{"on_deny", true, mapping("on_deny"), "What a request is answered that a limit here or below denies."},
+		{"detailed_metric", true, flag(), "Metrics name the values of every level."},
+		{"value_to_metric", true, flag(), "Metrics name the value of this level."},
+		{"metadata", true, valueSpec{kind: freeMapping}, "Anything; given to those who asked, with the decision."},
+		{"concurrency", false, valueSpec{}, ""}, {"priority", false, valueSpec{}, ""}, {"count_when", false, valueSpec{}, ""},
 	}}
 	limitKeys = &keySpecs{of: "a rate limit", keys: []keySpec{
-		{"name", true}, {"replaces", true}, {"unlimited", true},
-		{"unit", true}, {"unit_multiplier", true}, {"requests_per_unit", true}, {"algorithm", true},
-		{"burst", true}, {"queue", true}, {"max_wait", true}, {"timezone", true}, {"enforce_percent", true},
-		{"on_store_error", false}, {"local_factor", false}, {"fair", false},
-		{"accuracy", false}, {"scope", false}, {"share", false},
+		{"name", true, valueSpec{kind: aWord}, "What people see; tells limits of one list apart."},
+		{"replaces", true, list("replaces"), "Names of limits that this one stands in for."},
+		{"unlimited", true, flag(), "No limit, instead of all the rest."},
+		{"unit", true, oneOf(caudal.Units), "The period."},
+		{"unit_multiplier", true, number(1, maxUint32), "The period is so many units; 1 when absent."},
+		{"requests_per_unit", true, number(0, maxUint32), "How many calls; 0 denies everything."},
+		{"algorithm", true, oneOf(caudal.Algorithms), "How calls are counted."},
+		{"burst", true, number(1, maxUint32), "token_bucket: how many at once; requests_per_unit when absent."},
+		{"queue", true, number(0, maxUint32), "leaky_bucket: how many may wait."},
+		{"max_wait", true, valueSpec{kind: aLength}, "leaky_bucket: the longest wait, such as 2s."},
+		{"timezone", true, valueSpec{kind: aWord}, "fixed_window by day, week, month or year: whose calendar, such as Europe/Madrid."},
+		{"enforce_percent", true, number(0, 100), "For how many in a hundred clients the limit is enforced; 100 when absent."},
+		{"on_store_error", true, oneOf(failures), "What the limit does when its store is slow or gone."},
+		{"local_factor", true, valueSpec{kind: aFactor}, "How much more generous all local counts together are than the limit."},
+		{"fair", false, valueSpec{}, ""}, {"accuracy", false, valueSpec{}, ""}, {"scope", false, valueSpec{}, ""}, {"share", false, valueSpec{}, ""},
 	}}
-	replaceKeys = &keySpecs{of: "an entry of replaces", keys: []keySpec{{"name", true}}}
+	replaceKeys = &keySpecs{of: "an entry of replaces", required: []string{"name"}, keys: []keySpec{
+		{"name", true, valueSpec{kind: aWord}, "The name of a limit."}}}
+	costKeys = &keySpecs{of: "a cost", keys: []keySpec{
+		{"header", true, valueSpec{kind: aWord}, "The request header that holds the cost."},
+		{"query", true, valueSpec{kind: aWord}, "The query parameter that holds the cost."},
+		{"response_header", true, valueSpec{kind: aWord}, "The response header that holds the cost: max is charged first, and credited down to it."},
+		{"default", true, number(0, maxUint32), "The cost when there is none, or a bad one; 1 when absent."},
+		{"max", true, number(1, maxUint32), "The largest cost."},
+	}}
+	denyKeys = &keySpecs{of: "on_deny", keys: []keySpec{
+		{"status", true, number(400, 599), "The HTTP status; 429 when absent."},
+		{"content_type", true, valueSpec{kind: aWord}, "The type of body; text/plain when absent."},
+		{"body", true, valueSpec{kind: anyText}, "The body, with variables such as {{.RetryAfter}}."},
+		{"headers", true, valueSpec{kind: textMapping}, "Further headers, with variables."},
+	}}
 )
+
+// allSpecs are the kinds of mapping by the name that valueSpec.holds uses.
+func allSpecs() map[string]*keySpecs {
+	return map[string]*keySpecs{"file": fileKeys, "descriptor": descriptorKeys, "rate_limit": limitKeys,
+		"replaces": replaceKeys, "cost": costKeys, "on_deny": denyKeys}
+}
 
 func (s *keySpecs) find(name string) (keySpec, bool) {
 	for _, k := range s.keys {
@@ -58,7 +153,7 @@ func (s *keySpecs) hint(name string) string {
 	if near := nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
 	}
-	for _, other := range []*keySpecs{fileKeys, descriptorKeys, limitKeys} {
+	for _, other := range []*keySpecs{fileKeys, descriptorKeys, limitKeys, costKeys, denyKeys} {
 		if _, ok := other.find(name); ok {
 			return name + " belongs in " + other.of
 		}

@@ -97,6 +97,18 @@ type Limit struct {
 	// hash of the counter's key decides, so that a client is always in or always
 	// out, on every node.
 	EnforcePercent int
+	// Cost says what a call costs by attributes; nil means 1. It is that of the
+	// limit's descriptor, else of the nearest one above.
+	Cost *Cost
+	// OnDeny is what a request is answered that this limit denies; nil means the
+	// usual. It is that of the descriptor, else of the nearest one above, else of
+	// the file.
+	OnDeny *Denial
+	// DetailedMetric says that metrics name the values of every level, and Metadata
+	// is whatever the descriptor says there, in the types of encoding/json; it must
+	// not be changed. See also MetricName.
+	DetailedMetric bool
+	Metadata       map[string]any
 	// Position and FilePath say where the rate_limit stands in the file: its place
 	// and the key's path.
 	Position Position

@@ -1,0 +1,101 @@
+package rule
+
+// CostSource says where a call's cost stands.
+type CostSource uint8
+
+const (
+	// CostHeader is a header of the request.
+	CostHeader CostSource = iota
+	// CostQuery is a query parameter.
+	CostQuery
+	// CostResponseHeader is a header of the response. Max is charged before the
+	// call and credited down when the response is there.
+	CostResponseHeader
+)
+
+var costNames = [...]string{"header", "query", "response_header"}
+
+// String gives the word that rule files use.
+func (s CostSource) String() string {
+	if int(s) < len(costNames) {
+		return costNames[s]
+	}
+	return "unknown"
+}
+
+// Cost says what a call costs under a limit.
+type Cost struct {
+	// Source and Name say where the cost stands.
+	Source CostSource
+	Name   string
+	// Default is the cost of a call that carries none, or one that is no whole
+	// number in plain digits. A client cannot ask for a cost of 0.
+	Default uint32
+	// Max is the largest cost; what is above it counts as Max.
+	Max uint32
+
+	key string // under which a Request knows the cost
+}
+
+// Read gives the cost that a text stands for; ok says whether there is a text.
+func (c *Cost) Read(text string, ok bool) uint32 {
+	if !ok || len(text) == 0 {
+		return c.Default
+	}
+	n := uint64(0)
+	for _, digit := range []byte(text) {
+		if digit < '0' || digit > '9' {
+			return c.Default
+		}
+		n = min(n*10+uint64(digit-'0'), 1<<40) // no text is long enough to overflow
+	}
+	if n == 0 && c.Source != CostResponseHeader {
+		return c.Default
+	}
+	return uint32(min(n, uint64(c.Max)))
+}
+
+// charge gives what to charge before the call.
+func (c *Cost) charge(req Request) uint32 {
+	if c.Source == CostResponseHeader {
+		return c.Max
+	}
+	v, ok := req.Attribute(c.key)
+	return c.Read(v, ok)
+}
+
+// cost reads the cost of a descriptor.
+func (r *reader) cost(f field) *Cost {
+	fs, good := r.mapping(f.value, f.path, costKeys)
+	c := &Cost{Default: 1, Max: maxUint32}
+	found := 0
+	for i, name := range costNames {
+		if g, ok := fs.get(name); ok {
+			found++
+			c.Source = CostSource(i)
+			c.Name, ok = r.word(g)
+			if ok && c.Source != CostQuery && !isToken(c.Name) {
+				r.fail(g.value, g.path, "write a name such as X-Cost", "%q is not a header's name", clip(c.Name))
+			}
+		}
+	}
+	if good && found != 1 {
+		r.fail(f.value, f.path, "write one of header, query, response_header", "a cost needs one place to read it from, not %d", found)
+	}
+	if g, ok := fs.get("default"); ok {
+		c.Default, ok = r.number(g)
+		if ok && c.Default == 0 && c.Source != CostResponseHeader {
+			r.fail(g.value, g.path, "use 1 or more", "a call without a cost would count nothing")
+		}
+	}
+	if g, ok := fs.get("max"); ok {
+		c.Max, _ = r.number(g)
+	} else if good && c.Source == CostResponseHeader {
+		r.fail(f.value, f.path, "add max: what is charged until the response is there", "a response_header needs max")
+	}
+	if c.Default > c.Max && good {
+		r.fail(f.value, f.path, "raise max or lower default", "default %d is above max %d", c.Default, c.Max)
+	}
+	c.key = normalKey(c.Source.String() + ":" + c.Name)
+	return c
+}
