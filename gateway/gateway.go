@@ -106,7 +106,16 @@ func setLimits(ctx context.Context, h http.Header) {
 	}
 }
 
+// settle credits calls whose cost the response tells, before the headers say what
+// remains. No response costs what one without the header does.
+func settle(ctx context.Context, h http.Header) {
+	if o, ok := ctx.Value(outcomeKey{}).(*httplimit.Outcome); ok && o.PaysLater() {
+		o.Settle(ctx, h)
+	}
+}
+
 func (g *Gateway) modify(res *http.Response) error {
+	settle(res.Request.Context(), res.Header)
 	setLimits(res.Request.Context(), res.Header)
 	return nil
 }
@@ -115,9 +124,12 @@ func (g *Gateway) modify(res *http.Response) error {
 // 413 when the client's body was cut off at its bound, else 502.
 func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-		w.WriteHeader(http.StatusBadGateway) // the client has gone; nobody reads it
+		// The client has gone; nobody reads this. What it was charged stays: hanging up
+		// before the response must not be a way to pay less.
+		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
+	settle(r.Context(), nil)
 	p := problem(http.StatusBadGateway, "the server behind the gateway cannot be reached or gave no proper answer")
 	var timeout net.Error
 	var tooLong *http.MaxBytesError

@@ -112,6 +112,11 @@ func (o *Outcome) Cancel(ctx context.Context) {
 		d.Charged = false
 		o.refunds = append(o.refunds, caudal.Refund{Receipt: d.Receipt, N: d.Receipt.Cost})
 	}
+	o.giveBack(ctx)
+}
+
+// giveBack takes back what o.refunds says.
+func (o *Outcome) giveBack(ctx context.Context) {
 	if len(o.refunds) == 0 {
 		return
 	}

@@ -157,7 +157,8 @@ func (d *Decider) refund(ctx context.Context, refunds []caudal.Refund) error {
 }
 
 // wrap is the life of a request in front of a handler. The outcome is released
-// before the handler runs, which may take long.
+// before the handler runs, which may take long, unless the response has yet to
+// say what the call costs.
 func wrap(d interface{ Decide(*http.Request) *Outcome }, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o := d.Decide(r)
@@ -167,7 +168,16 @@ func wrap(d interface{ Decide(*http.Request) *Outcome }, next http.Handler) http
 			return
 		}
 		o.SetHeaders(w.Header())
-		o.Release()
+		if o.PaysLater() {
+			// Deferred, so that a handler that panics does not cost the most. The headers
+			// can still be read when the handler is done; no wrapper has to watch them.
+			defer func() {
+				o.Settle(r.Context(), w.Header())
+				o.Release()
+			}()
+		} else {
+			o.Release()
+		}
 		next.ServeHTTP(w, r)
 	})
 }

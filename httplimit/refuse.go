@@ -50,8 +50,8 @@ func (p Problem) Write(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Refuse answers a request that may not pass: 429, 401 or 503 as Action says, or
-// the same in gRPC's way.
+// Refuse answers a request that may not pass: 429 or as the rule's on_deny says,
+// 401 or 503 as Action says, or the same in gRPC's way.
 func (o *Outcome) Refuse(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	o.SetHeaders(h)
@@ -64,6 +64,10 @@ func (o *Outcome) Refuse(w http.ResponseWriter, r *http.Request) {
 	}
 	if o.Action == Reject {
 		set(h, "Www-Authenticate", `ApiKey realm="api"`)
+	}
+	if d := o.onDeny(); d != nil && !isGRPC(r) {
+		o.writeDenial(w, r, d)
+		return
 	}
 	o.Problem().Write(w, r)
 }
