@@ -195,3 +195,19 @@ func TestLeakyBucketFreedTurnsAreBounded(t *testing.T) {
 		t.Errorf("after 4998 cancelled turns %d are kept, want %d", len(s.Freed), algorithm.MaxFreed)
 	}
 }
+
+// A cancelled turn is still good at its very instant, and lost a microsecond
+// later. Under a queue of 0 that instant is the only one at which it can be had.
+func TestLeakyBucketFreedTurnAtItsInstant(t *testing.T) {
+	runTimeline(t, "1/s leaky_bucket queue 2", epochStart, []event{
+		{cost: 1, remaining: 2, reset: "1s"},
+		{cost: 1, as: "freed", remaining: 1, reset: "2s", delay: "1s"},
+		{cost: 1, remaining: 0, reset: "3s", delay: "2s"},
+		{refund: "freed", limit: "1/s leaky_bucket queue 0", remaining: 0, reset: "1s"},
+		{limit: "1/s leaky_bucket queue 0", cost: 1, denied: true, retry: "1s", reset: "1s"},
+		{at: "1.000001s", cost: 1, denied: true, retry: "1.999999s", reset: "1.999999s"},
+		{at: "1s", remaining: 1},
+		{at: "1s", cost: 1, remaining: 0, reset: "2s"},
+		{at: "1s", cost: 1, denied: true, retry: "2s", reset: "2s"},
+	})
+}
