@@ -153,3 +153,21 @@ func TestTokenBucketOddRates(t *testing.T) {
 		}
 	}
 }
+
+// What such a bucket has consumed needs two machine words. A lowered burst clamps
+// it there too.
+func TestTokenBucketOfTwoWords(t *testing.T) {
+	runTimeline(t, "4294967295/year", epochStart, []event{
+		{cost: 4294967295, remaining: 0, reset: "8760h"},
+		{cost: 1, denied: true, retry: "8ms", reset: "8760h"}, // 7.3 ms, on a tick
+		{limit: "4294967295/year burst 2000000000", cost: 1, denied: true, retry: "8ms", reset: "14685094.36s"},
+		{at: "8ms", limit: "4294967295/year burst 2000000000", cost: 1, remaining: 0, reset: "14685094.36s"},
+		{at: "8760h", limit: "4294967295/year", cost: 4294967295, remaining: 0, reset: "8760h"},
+	})
+	runTimeline(t, "4294967295/year", epochStart, []event{
+		{cost: 4294967295, remaining: 0, reset: "8760h"},
+		{limit: "4294967295/year burst 5", cost: 1, denied: true, retry: "8ms", reset: "37ms"}, // from two words to one
+		{at: "37ms", limit: "4294967295/year burst 5", remaining: 5},
+		{limit: "4294967295/year", remaining: 0, reset: "8760h"},
+	})
+}
