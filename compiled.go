@@ -20,8 +20,10 @@ type Compiled struct {
 	scope string
 	hash  keyhash.Hash
 
-	failure Failure
-	factor  float64
+	failure   Failure
+	factor    float64
+	standsFor *Compiled // of a local limit
+	local     atomic.Pointer[stand]
 
 	capacity     uint64
 	periodMicros int64

@@ -16,6 +16,12 @@ type Call struct {
 	Cost uint32
 	// Mode says whether the limit is enforced.
 	Mode Mode
+	// MinDelay is the least Delay that a leaky bucket may give: the first turn of
+	// the call is no sooner than this after the instant of the call, on the time of
+	// the counter, and if it is charged, later calls get their turns behind it. It
+	// is for a caller who knows of turns that were given elsewhere. Whole
+	// microseconds; 0 is none, and other algorithms ignore it.
+	MinDelay time.Duration
 }
 
 // Store counts. It must be safe for concurrent use.

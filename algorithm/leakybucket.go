@@ -138,6 +138,26 @@ func (s LeakyBucket) next(p pace, now int64) Turn {
 	return t
 }
 
+// NotBefore gives the state in which the next turn is not before the instant t:
+// as if the turn one interval earlier had been given. Cancelled turns before t
+// are lost. It is what a call with a least delay is decided on; see
+// caudal.Call.MinDelay.
+func (s LeakyBucket) NotBefore(l *caudal.Compiled, now, t int64) LeakyBucket {
+	if l.Capacity() == 0 {
+		return s
+	}
+	p := paceOf(l)
+	s = s.at(p, now)
+	first := Turn{Micros: t}
+	if s.next(p, now).less(first) {
+		return LeakyBucket{Last: p.sub(first, p.span(1)), Rate: uint32(p.rate)}
+	}
+	for len(s.Freed) > 0 && s.Freed[0].less(first) {
+		s.Freed = s.Freed[1:]
+	}
+	return s
+}
+
 // Take decides a call of this cost and gives it its turn: Decision.Delay. A call
 // of cost n takes n turns at the tail and leaves at the first; the last must lie
 // within the queue and the longest wait. A call of cost 1 takes a cancelled turn
