@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caudal-dev/caudal/rule"
+)
+
+type checkOptions struct {
+	rule   rule.Options
+	json   bool
+	strict bool
+}
+
+func newCheck(s Streams) *cobra.Command {
+	o := checkOptions{rule: rule.Options{ForAttributes: true}}
+	cmd := &cobra.Command{
+		Use:   "check PATH...",
+		Short: "Say whether rules load, what they mean, and what to think twice about",
+		Long: `It reads rule files, or directories of them, as serve would: all at once. It prints every mistake
+with its place and how to mend it; or each limit in words with the most that it can let through in one
+period, and what works but is probably not what its author wishes.`,
+		Example: `  caudal check rules/
+  caudal check --strict rules/          # in CI: warnings fail, too
+  caudal check --json rules.yaml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return nil
+			}
+			return usagef("name a rule file or a directory of them, such as caudal check rules/", "no path to check")
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return check(s, o, args) },
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	flags.BoolVar(&o.strict, "strict", false, "exit with 3 when there are warnings")
+	flags.BoolVar(&o.rule.MergeDomains, "merge-domains", false, "let several files hold rules of one domain")
+	return cmd
+}
+
+func check(s Streams, o checkOptions, paths []string) error {
+	set, warnings, err := o.rule.Load(paths...)
+	if o.json {
+		return checkJSON(s, o, set, warnings, err)
+	}
+	if err != nil {
+		return checkFailed(err)
+	}
+	if err := printLimits(s.Out, set); err != nil {
+		return err
+	}
+	if err := printWarnings(s.Out, warnings); err != nil {
+		return err
+	}
+	return strictly(o, warnings)
+}
+
+// checkFailed keeps the mistakes of files, and takes the package's name off what
+// it says about reading them.
+func checkFailed(err error) error {
+	var errs rule.Errors
+	if errors.As(err, &errs) {
+		return errs
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "rule: "))
+}
+
+func strictly(o checkOptions, warnings []rule.Warning) error {
+	if o.strict && len(warnings) > 0 {
+		return &failure{code: exitWarnings}
+	}
+	return nil
+}
+
+// printLimits writes a table of all limits, by domain.
+func printLimits(w io.Writer, set *rule.Set) error {
+	limits := 0
+	for i, d := range set.Domains() {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "domain %s\n", d.Name())
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "LIMIT\tIN WORDS\tWORST CASE")
+		for _, l := range d.Limits() {
+			words, worst := inWords(l)
+			fmt.Fprintf(table, "%s\t%s\t%s\n", l.Name, words, worst)
+			limits++
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s in %s\n", plural(limits, "limit"), plural(len(set.Domains()), "domain"))
+	return err
+}
+
+// inWords gives what a limit does and the most that it lets through in a period.
+func inWords(l *rule.Limit) (words, worst string) {
+	words, _, _ = strings.Cut(l.Describe(), "; worst case: ")
+	if l.Unlimited {
+		return words, "no bound"
+	}
+	worst, _, _ = strings.Cut(l.Compiled.Limit().WorstCase().String(), ": ")
+	return words, worst
+}
+
+func printWarnings(w io.Writer, warnings []rule.Warning) error {
+	for _, warning := range warnings {
+		place := warning.Position.String()
+		if warning.Path != "" {
+			place += ": " + warning.Path
+		}
+		_, err := fmt.Fprintf(w, "\n%s: warning: %s [%s]\nwhy:  %s\nhint: %s\n", place, warning.What, warning.Code, warning.Why, warning.Mend)
+		if err != nil {
+			return err
+		}
+	}
+	if len(warnings) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", plural(len(warnings), "warning"))
+	return err
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caudal-dev/caudal/internal/serve"
+)
+
+// settings are all that can be configured.
+type settings struct {
+	serve.Config
+	logLevel  slog.Level
+	logFormat string
+}
+
+// setting is one of them. It has one name everywhere: admin_listen in caudal.yaml,
+// --admin-listen as a flag, CAUDAL_ADMIN_LISTEN in the environment.
+type setting struct {
+	name string
+	arg  string // what stands for the value in usage; empty for a switch
+	help string
+	flag bool // whether there is a flag, too
+	list bool // whether it takes several values
+	path bool // whether the values are paths
+	set  func(*settings, []string) error
+}
+
+// The settings, in the order in which usage lists them.
+var allSettings = []setting{
+	{name: "upstream", arg: "URL", flag: true, help: "where requests go: http, https or h2c", set: upstreamURL},
+	{name: "limit", arg: "LIMIT", flag: true, help: `one limit instead of rules, such as 100/m or "1000/hour burst 100"`,
+		set: text(func(s *settings) *string { return &s.Limit })},
+	{name: "by", arg: "WHO", flag: true, help: "whose calls --limit counts together: ip, api_key, header:NAME, path ... (default ip)",
+		set: text(func(s *settings) *string { return &s.By })},
+	{name: "rules", arg: "PATH", flag: true, list: true, path: true, help: "a rule file, or a directory of them; may be repeated",
+		set: texts(func(s *settings) *[]string { return &s.Rules })},
+	{name: "domain", arg: "NAME", flag: true, help: "the domain to serve, when the rules hold several",
+		set: text(func(s *settings) *string { return &s.Domain })},
+	{name: "dry_run", flag: true, help: "count and report, but deny nothing",
+		set: toggle(func(s *settings) *bool { return &s.DryRun })},
+	{name: "listen", arg: "ADDRESS", flag: true, help: "where the gateway listens (default " + serve.DefaultListen + ")",
+		set: text(func(s *settings) *string { return &s.Listen })},
+	{name: "admin_listen", arg: "ADDRESS", flag: true, help: "where /metrics, /healthz and the like are, or off (default " + serve.DefaultAdminListen + ")",
+		set: text(func(s *settings) *string { return &s.AdminListen })},
+	{name: "trusted_proxies", arg: "NETWORK", flag: true, list: true, help: "proxies to believe about their client's address; comma-separated, may be repeated",
+		set: networks},
+	{name: "store", arg: "STORE", flag: true, help: "what counts: memory (default " + serve.DefaultStore + ")",
+		set: text(func(s *settings) *string { return &s.Store })},
+	{name: "max_keys", arg: "N", flag: true, help: "how many keys to hold in memory (default 10000000)",
+		set: number(1, 1<<31-1, func(s *settings) *int { return &s.MaxKeys })},
+	{name: "log_level", arg: "LEVEL", flag: true, help: "debug, info, warn or error (default info)", set: logLevel},
+	{name: "log_format", arg: "FORMAT", flag: true, help: "text or json (default text)",
+		set: choice(func(s *settings) *string { return &s.logFormat }, "text", "json")},
+
+	{name: "merge_domains", help: "let several files hold rules of one domain",
+		set: toggle(func(s *settings) *bool { return &s.MergeDomains })},
+	{name: "client_ip_header", arg: "NAME", help: "the header in which trusted proxies name their client (default X-Forwarded-For)",
+		set: text(func(s *settings) *string { return &s.ClientIPHeader })},
+	{name: "api_key_header", arg: "NAME", help: "the header that carries the API key (default X-API-Key)",
+		set: text(func(s *settings) *string { return &s.APIKeyHeader })},
+	{name: "bearer_api_key", help: "take a bearer token as API key where that header is absent",
+		set: toggle(func(s *settings) *bool { return &s.BearerAPIKey })},
+	{name: "fold_path_case", help: "make upper and lower case one in paths",
+		set: toggle(func(s *settings) *bool { return &s.FoldPathCase })},
+	{name: "ipv4_prefix", arg: "BITS", help: "how many bits of an IPv4 address make one client (default 32)",
+		set: number(1, 32, func(s *settings) *int { return &s.IPv4Prefix })},
+	{name: "ipv6_prefix", arg: "BITS", help: "how many bits of an IPv6 address make one client (default 64)",
+		set: number(1, 128, func(s *settings) *int { return &s.IPv6Prefix })},
+	{name: "header_families", arg: "FAMILY", list: true, help: "rate-limit headers to send: legacy, draft, or none (default both)",
+		set: families},
+	{name: "reset_format", arg: "FORMAT", help: "X-RateLimit-Reset as epoch or delta (default epoch)", set: resetFormat},
+	{name: "charge_preflight", help: "charge CORS preflight requests like others",
+		set: toggle(func(s *settings) *bool { return &s.ChargePreflight })},
+	{name: "denial_origins", arg: "ORIGIN", list: true, help: "origins whose scripts may read a denial (default all)",
+		set: texts(func(s *settings) *[]string { return &s.DenialOrigins })},
+	{name: "upstream_host", help: "send the upstream's host instead of the client's",
+		set: toggle(func(s *settings) *bool { return &s.UpstreamHost })},
+	{name: "upstream_dial_timeout", arg: "TIME", help: "for a connection to the upstream (default 5s)",
+		set: duration(true, func(s *settings) *time.Duration { return &s.UpstreamTimeouts.Dial })},
+	{name: "upstream_tls_timeout", arg: "TIME", help: "for securing it (default 5s)",
+		set: duration(true, func(s *settings) *time.Duration { return &s.UpstreamTimeouts.TLSHandshake })},
+	{name: "upstream_header_timeout", arg: "TIME", help: "for the upstream to begin its answer (default 60s)",
+		set: duration(true, func(s *settings) *time.Duration { return &s.UpstreamTimeouts.ResponseHeader })},
+	{name: "upstream_idle_timeout", arg: "TIME", help: "until an unused connection to the upstream is closed (default 90s)",
+		set: duration(true, func(s *settings) *time.Duration { return &s.UpstreamTimeouts.Idle })},
+	{name: "read_header_timeout", arg: "TIME", help: "for a client to send a request's header (default 10s)",
+		set: duration(true, func(s *settings) *time.Duration { return &s.ReadHeaderTimeout })},
+	{name: "read_timeout", arg: "TIME", help: "for a client to send a whole request (default off)",
+		set: duration(true, func(s *settings) *time.Duration { return &s.ReadTimeout })},
+	{name: "write_timeout", arg: "TIME", help: "for a whole response (default off)",
+		set: duration(true, func(s *settings) *time.Duration { return &s.WriteTimeout })},
+	{name: "idle_timeout", arg: "TIME", help: "until an unused connection of a client is closed (default 120s)",
+		set: duration(true, func(s *settings) *time.Duration { return &s.IdleTimeout })},
+	{name: "max_header_bytes", arg: "N", help: "the longest header of a request (default 65536)",
+		set: number(1024, 1<<24, func(s *settings) *int { return &s.MaxHeaderBytes })},
+	{name: "max_body_bytes", arg: "N", help: "the longest body of a request (default no bound)",
+		set: number(1, 1<<50, func(s *settings) *int64 { return &s.MaxBodyBytes })},
+	{name: "shutdown_timeout", arg: "TIME", help: "how long calls under way may take at the end (default 25s)",
+		set: duration(false, func(s *settings) *time.Duration { return &s.ShutdownTimeout })},
+}
+
+// laterSettings are known, but this version does not act on them. They are
+// refused: a setting that looks in force and is not would be worse.
+var laterSettings = []string{
+	"http_listen", "grpc_listen", "store_timeout", "admin_token_file", "keys", "compat", "state_file", "region", "alert_url",
+	"routes", "tls", "unix_socket", "expected_instances", "max_hold", "visitor", "plan_weights", "reserves",
+}
+
+func isLater(name string) bool { return slices.Contains(laterSettings, name) }
+
+func findSetting(name string) *setting {
+	i := slices.IndexFunc(allSettings, func(s setting) bool { return s.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &allSettings[i]
+}
+
+func settingNames() []string {
+	names := make([]string, len(allSettings))
+	for i, s := range allSettings {
+		names[i] = s.name
+	}
+	return names
+}
+
+// The one name of a setting, as the flag, the environment and caudal.yaml spell
+// it.
+func (s *setting) flagName() string { return strings.ReplaceAll(s.name, "_", "-") }
+func (s *setting) envName() string  { return envPrefix + strings.ToUpper(s.name) }
+
+func settingName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
+
+// envPrefix begins the names of the environment.
+const envPrefix = "CAUDAL_"
+
+// split takes a text apart that may hold several values.
+func (s *setting) split(text string) []string {
+	if !s.list {
+		return []string{text}
+	}
+	var parts []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caudal-dev/caudal/httplimit"
+	"github.com/caudal-dev/caudal/identity"
+)
+
+// setter puts the texts of a setting, at least one, into the settings.
+type setter = func(*settings, []string) error
+
+func text(field func(*settings) *string) setter {
+	return func(s *settings, v []string) error {
+		if v[0] == "" {
+			return errors.New("must not be empty: leave it out instead")
+		}
+		*field(s) = v[0]
+		return nil
+	}
+}
+
+func texts(field func(*settings) *[]string) setter {
+	return func(s *settings, v []string) error {
+		if slices.Contains(v, "") {
+			return errors.New("holds an empty value: leave it out instead")
+		}
+		*field(s) = v
+		return nil
+	}
+}
+
+func choice(field func(*settings) *string, words ...string) setter {
+	return func(s *settings, v []string) error {
+		if !slices.Contains(words, v[0]) {
+			return fmt.Errorf("%q is not known: use %s", v[0], strings.Join(words, " or "))
+		}
+		*field(s) = v[0]
+		return nil
+	}
+}
+
+func toggle(field func(*settings) *bool) setter {
+	return func(s *settings, v []string) error {
+		if v[0] != "true" && v[0] != "false" {
+			return fmt.Errorf("%q is neither true nor false", v[0])
+		}
+		*field(s) = v[0] == "true"
+		return nil
+	}
+}
+
+func number[T int | int64](least, most int64, field func(*settings) *T) setter {
+	return func(s *settings, v []string) error {
+		n, err := strconv.ParseInt(v[0], 10, 64)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("%q must be a whole number from %d to %d", v[0], least, most)
+		}
+		*field(s) = T(n)
+		return nil
+	}
+}
+
+// duration reads a time such as 10s and, where there may be no bound, the word
+// off.
+func duration(mayBeOff bool, field func(*settings) *time.Duration) setter {
+	return func(s *settings, v []string) error {
+		if mayBeOff && v[0] == "off" {
+			*field(s) = -1
+			return nil
+		}
+		d, err := time.ParseDuration(v[0])
+		switch {
+		case err == nil && d > 0:
+			*field(s) = d
+			return nil
+		case mayBeOff:
+			return fmt.Errorf("%q must be a time over zero such as 500ms, 10s or 2m, or off", v[0])
+		}
+		return fmt.Errorf("%q must be a time over zero such as 500ms, 10s or 2m", v[0])
+	}
+}
+
+func upstreamURL(s *settings, v []string) error {
+	u, err := url.Parse(v[0])
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		// Not the text itself: it may hold a password.
+		return errors.New("is no URL: write it as http://127.0.0.1:3000")
+	}
+	s.Upstream = u
+	return nil
+}
+
+func networks(s *settings, v []string) (err error) {
+	s.TrustedProxies, err = identity.ParsePrefixes(v)
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "identity: "))
+	}
+	return nil
+}
+
+func families(s *settings, v []string) error {
+	s.Families = 0
+	for _, name := range v {
+		switch name {
+		case "legacy":
+			s.Families |= httplimit.Legacy
+		case "draft":
+			s.Families |= httplimit.Draft
+		case "none":
+			s.Families |= httplimit.NoFamily
+		default:
+			return fmt.Errorf("%q is not known: use legacy, draft or none", name)
+		}
+	}
+	if s.Families&httplimit.NoFamily != 0 && s.Families != httplimit.NoFamily {
+		return errors.New("none goes with no other family")
+	}
+	return nil
+}
+
+func resetFormat(s *settings, v []string) error {
+	switch v[0] {
+	case "epoch":
+		s.Reset = httplimit.ResetEpoch
+	case "delta":
+		s.Reset = httplimit.ResetDelta
+	default:
+		return fmt.Errorf("%q is not known: use epoch or delta", v[0])
+	}
+	return nil
+}
+
+func logLevel(s *settings, v []string) error {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	level, ok := levels[v[0]]
+	if !ok {
+		return fmt.Errorf("%q is not known: use debug, info, warn or error", v[0])
+	}
+	s.logLevel = level
+	return nil
+}
