@@ -106,9 +106,35 @@ func (e Errors) err() error {
 	return e
 }
 
+// Level says how much a Warning matters.
+type Level uint8
+
+const (
+	// LevelWarning is for what should be mended; caudal check --strict fails on it.
+	// The zero value.
+	LevelWarning Level = iota
+	// LevelNote is for what may well be meant, and is good to know.
+	LevelNote
+)
+
+var levelNames = [...]string{"warning", "note"}
+
+// String gives the word that messages use.
+func (l Level) String() string {
+	if int(l) < len(levelNames) {
+		return levelNames[l]
+	}
+	return "unknown"
+}
+
+// MarshalText gives the same word.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
 // Warning is something in a rule file that works, but probably not as its author
 // wishes.
 type Warning struct {
+	// Level says how much it matters.
+	Level Level `json:"level"`
 	// Code names the kind of warning for machines, such as
 	// "shared-counter-lockout". Codes do not change.
 	Code string `json:"code"`
@@ -130,7 +156,7 @@ func (w Warning) String() string {
 	if w.Path != "" {
 		b.WriteString(w.Path + ": ")
 	}
-	fmt.Fprintf(&b, "warning: %s: %s; %s [%s]", w.What, w.Why, w.Mend, w.Code)
+	fmt.Fprintf(&b, "%s: %s: %s; %s [%s]", w.Level, w.What, w.Why, w.Mend, w.Code)
 	return b.String()
 }
 

@@ -34,6 +34,7 @@ const (
 	aFlag
 	aLength // of time
 	anEnum
+	aUnit // an enumeration in any letter case
 	aMapping
 	aList
 	freeMapping // any keys
@@ -96,7 +97,7 @@ var (
 		{"name", true, valueSpec{kind: aWord}, "What people see; tells limits of one list apart."},
 		{"replaces", true, list("replaces"), "Names of limits that this one stands in for."},
 		{"unlimited", true, flag(), "No limit, instead of all the rest."},
-		{"unit", true, oneOf(caudal.Units), "The period."},
+		{"unit", true, valueSpec{kind: aUnit, words: caudal.Units}, "The period."},
 		{"unit_multiplier", true, number(1, maxUint32), "The period is so many units; 1 when absent."},
 		{"requests_per_unit", true, number(0, maxUint32), "How many calls; 0 denies everything."},
 		{"algorithm", true, oneOf(caudal.Algorithms), "How calls are counted."},
