@@ -16,6 +16,16 @@ type Call struct {
 	Cost uint32
 	// Mode says whether the limit is enforced.
 	Mode Mode
+	// Alone decides the call by itself: it is charged when it has room, whatever
+	// the others of its request say, as if each came in a request of its own, in
+	// order. All calls of a request must agree on it. It is for protocols that
+	// promise to charge each limit by itself.
+	Alone bool
+	// CountDenied makes a fixed window count the cost of a denied call too, as
+	// Envoy's reference service does: who goes on calling stays denied until the
+	// window ends, also when the limit is raised, and a peek at a window that
+	// counts more than its limit is denied. Other algorithms ignore it.
+	CountDenied bool
 	// MinDelay is the least Delay that a leaky bucket may give: the first turn of
 	// the call is no sooner than this after the instant of the call, on the time of
 	// the counter, and if it is charged, later calls get their turns behind it. It
@@ -31,8 +41,8 @@ type Call struct {
 // Take decides one request against all its limits together and writes one
 // decision per call into out, in order. Either every enforced limit has room and
 // all are charged (limits that are not enforced: those that have room), or
-// nothing is charged at all. Calls of one request that share a counter are
-// checked with their summed cost. When the request is denied, the decisions of
+// nothing is charged at all; Call.Alone and Call.CountDenied make exceptions.
+// Calls of one request that share a counter are checked with their summed cost. When the request is denied, the decisions of
 // limits with room report what remains without it. Package storetest checks all
 // this, with the reasons.
 //

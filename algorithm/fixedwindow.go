@@ -45,6 +45,36 @@ func (s FixedWindow) Take(l *caudal.Compiled, now int64, cost uint32) (FixedWind
 	return next, d
 }
 
+// maxCount is the most that a window counts: what a Redis store has room for.
+const maxCount = 1<<32 - 1
+
+// TakeCounting is Take for calls that are counted also when they are denied; see
+// caudal.Call.CountDenied. A denied call is not Charged: there is nothing to
+// refund. A cost that can never succeed counts as well. A limit of 0 counts
+// nothing.
+func (s FixedWindow) TakeCounting(l *caudal.Compiled, now int64, cost uint32) (FixedWindow, caudal.Decision) {
+	next, d := s.Take(l, now, cost)
+	capacity := l.Capacity()
+	if capacity == 0 || d.Charged {
+		return next, d
+	}
+	start, end := l.Window(max(now, s.Start))
+	if next.Start < start {
+		next = FixedWindow{Start: start}
+	}
+	if cost == 0 {
+		if next.Count > capacity {
+			d.Allowed = false
+			denied(&d, end, now)
+		}
+		return s, d
+	}
+	next.Count = min(next.Count+uint64(cost), maxCount)
+	d.Remaining = capacity - min(next.Count, capacity)
+	d.ResetAfter = micros(end - now)
+	return next, d
+}
+
 // Refund takes n off the window that was charged; off another window nothing.
 func (s FixedWindow) Refund(start int64, n uint32) FixedWindow {
 	if s.Start == start {

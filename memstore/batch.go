@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/algorithm"
 	"github.com/caudal-dev/caudal/internal/keyhash"
 )
 
@@ -32,8 +33,10 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 	}
 	s.lock(r)
 	defer s.unlock(r)
-	if len(calls) == 1 && calls[0].Mode == caudal.Enforce {
-		s.takeLocked(r.hashes[0], &calls[0], at, calls[0].Cost, true, &out[0])
+	if len(calls) > 0 && (calls[0].Alone || len(calls) == 1 && calls[0].Mode == caudal.Enforce) {
+		for i := range calls {
+			s.takeLocked(r.hashes[i], &calls[i], at, calls[i].Cost, true, &out[i])
+		}
 		return nil
 	}
 	s.decideLocked(r, at, calls, out)
@@ -74,7 +77,57 @@ func (s *Store) eachShard(r *request, f func(*lock)) {
 // takeLocked decides one call of a request.
 func (s *Store) takeLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, cost uint32, apply bool, out *caudal.Decision) {
 	*out = caudal.Decision{}
-	s.shardOf(h).takeLocked(h, c.Limit, at, cost, apply, out)
+	sh := s.shardOf(h)
+	switch {
+	case c.MinDelay > 0 && c.Limit.Algorithm() == caudal.LeakyBucket:
+		sh.takeLateLocked(h, c, at, cost, apply, out)
+		return
+	case counting(c):
+		sh.takeCountingLocked(h, c, at, cost, apply, out)
+		return
+	}
+	sh.takeLocked(h, c.Limit, at, cost, apply, out)
+}
+
+// takeLateLocked is takeLocked for a call on a leaky bucket with a least delay.
+func (sh *shard) takeLateLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, cost uint32, apply bool, out *caudal.Decision) {
+	l, i := c.Limit, sh.table.find(h)
+	now := l.Micros(at)
+	s := sh.leakyBucketLocked(i, h).NotBefore(l, now, now+c.MinDelay.Microseconds())
+	s, *out = s.Take(l, now, cost)
+	if out.Charged && apply {
+		i = sh.placeLocked(i, h, l, at)
+		sh.setLeakyBucketLocked(i, h, l, s)
+	}
+	if apply {
+		sh.markLocked(i, out, h)
+	}
+}
+
+// counting reports whether a call is counted also when it is denied.
+func counting(c *caudal.Call) bool {
+	return c.CountDenied && c.Limit.Algorithm() == caudal.FixedWindow
+}
+
+// takeCountingLocked is takeLocked for such a call.
+func (sh *shard) takeCountingLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, cost uint32, apply bool, out *caudal.Decision) {
+	l, i := c.Limit, sh.table.find(h)
+	now := l.Micros(at)
+	var s algorithm.FixedWindow
+	if i >= 0 {
+		s = sh.table.slot(i).fixedWindow()
+	}
+	next, d := s.TakeCounting(l, now, cost)
+	*out = d
+	if !apply {
+		return
+	}
+	if next != s {
+		i = sh.placeLocked(i, h, l, at)
+		sh.table.slot(i).setFixedWindow(next)
+		sh.table.slot(i).setLife(now + d.ResetAfter.Microseconds() - next.Start)
+	}
+	sh.markLocked(i, out, h)
 }
 
 // decideLocked asks each limit, as if nothing else were there but the calls that
@@ -134,6 +187,11 @@ func (s *Store) denyLocked(r *request, at caudal.Instant, calls []caudal.Call, o
 		}
 		h := r.hashes[i]
 		sh := s.shardOf(h)
+		if counting(&calls[i]) {
+			var counted caudal.Decision
+			sh.takeCountingLocked(h, &calls[i], at, calls[i].Cost, true, &counted)
+			out[i].Remaining, out[i].ResetAfter = counted.Remaining, counted.ResetAfter
+		}
 		sh.markLocked(sh.table.find(h), &out[i], h)
 	}
 }
