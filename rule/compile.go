@@ -41,6 +41,13 @@ func compile(files []*ruleFile, opts *Options, errs *Errors) (*Set, []Warning) {
 			warnings = append(warnings, lint(c.domain, opts)...)
 		}
 	}
+	if len(*errs) == 0 {
+		l := &linter{opts: opts}
+		for _, f := range files {
+			l.differences(f)
+		}
+		warnings = append(warnings, l.warnings...)
+	}
 	slices.SortFunc(set.domains, func(a, b *Domain) int { return strings.Compare(a.name, b.name) })
 	return set, warnings
 }

@@ -32,7 +32,9 @@ descriptors:
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(warnings), "warnings")
+	for _, w := range warnings {
+		fmt.Println(w.Level, w.Code)
+	}
 	domain, err := set.Default()
 	if err != nil {
 		log.Fatal(err)
@@ -43,7 +45,7 @@ descriptors:
 		fmt.Println(limit.Name, m.Calls[i].Cost)
 	}
 	// Output:
-	// 0 warnings
+	// note shared-address-login
 	// remote_address 1
 	// path=/login.remote_address 1
 }

@@ -11,11 +11,19 @@ import (
 
 // lint looks for rules that work, but probably not as their author wishes.
 func lint(d *Domain, opts *Options) []Warning {
-	l := &linter{domain: d, opts: opts, warned: map[string]bool{}}
+	l := &linter{domain: d, opts: opts, warned: map[string]bool{}, byAttributes: true}
+	for _, key := range d.keys {
+		l.byAttributes = l.byAttributes && isAttribute(key)
+	}
 	for _, limit := range d.limits {
 		if !limit.Unlimited {
 			l.clients(limit)
+			l.sharedAddress(limit)
+			l.unbounded(limit)
 			l.algorithm(limit)
+			l.bucket(limit)
+			l.costs(limit)
+			l.idle(limit)
 		}
 	}
 	l.queues()
@@ -28,6 +36,8 @@ type linter struct {
 	opts     *Options
 	warnings []Warning
 	warned   map[string]bool // keys that were warned of
+
+	byAttributes bool // every key is an attribute, so that branches add up
 }
 
 func (l *linter) add(limit *Limit, w Warning) {
@@ -48,7 +58,7 @@ func (l *linter) clients(limit *Limit) {
 			Why:  "one attacker who uses it up locks out everyone else",
 			Mend: "nest `- key: remote_address` below and move the rate_limit there"})
 	}
-	if key := l.madeUpKey(limit); key != "" && !l.hasCeiling(limit) {
+	if key := l.madeUpKey(limit); key != "" && !l.hasCeiling(limit, key) {
 		l.add(limit, Warning{Code: "no-address-ceiling",
 			What: fmt.Sprintf("%s gets its counter from %s alone", limit.Path, key),
 			Why:  "a client that makes up a new " + key + " for each call is never denied",
@@ -99,8 +109,9 @@ func (l *linter) madeUpKey(limit *Limit) string {
 }
 
 // hasCeiling reports whether another enforced limit counts each address of the
-// same requests: its conditions are among this one's.
-func (l *linter) hasCeiling(limit *Limit) bool {
+// same requests, whatever they write in the key: its conditions are among this
+// one's.
+func (l *linter) hasCeiling(limit *Limit, key string) bool {
 	own := map[sibling]bool{}
 	for n := limit.node; n != nil; n = n.parent {
 		own[n.sibling()] = true
@@ -115,7 +126,7 @@ func (l *linter) hasCeiling(limit *Limit) bool {
 				byAddress = true
 				continue
 			}
-			covers = covers && own[n.sibling()]
+			covers = covers && own[n.sibling()] && (n.key != key || n.kind == exactValue)
 		}
 		if byAddress && covers {
 			return true
@@ -241,6 +252,7 @@ func (l *linter) tree(ix *index) {
 }
 
 func (l *linter) node(n *node) {
+	l.methods(n)
 	if n.coveredBy != nil {
 		l.addNode(n, Warning{Code: "never-matches",
 			What: fmt.Sprintf("value %q can never match", clip(n.value)),

@@ -21,7 +21,9 @@ func TestWarnings(t *testing.T) {
 		{"shared in shadow mode", "  - {key: path, value: /x, shadow_mode: true, " + five + "}\n", ""},
 		{"a ban for all", "  - {key: path, value: /x, rate_limit: {unit: minute, requests_per_unit: 0}}\n", ""},
 		{"a queue for all", "  - {key: path, value: /x*, rate_limit: {unit: second, requests_per_unit: 50, algorithm: leaky_bucket, queue: 9}}\n", ""},
-		{"keys of others", "  - {key: source_cluster, value: a, " + five + "}\n", ""},
+		{"keys of others", "  - {key: source_cluster, value: a, " + five + "}\n", "note compat-envoy"},
+		{"keys of others, with a word of ours", "  - {key: source_cluster, value: a, rate_limit: {unit: minute, requests_per_unit: 50, burst: 9}}\n", ""},
+		{"keys of others with a calendar", "  - {key: path, value: a*}\n  - {key: generic_key, value: a, rate_limit: {unit: week, requests_per_unit: 500}}\n", "note compat-envoy"},
 		{"made-up keys", "  - {key: api_key, " + five + "}\n", "no-address-ceiling"},
 		{"made-up keys of one path", "  - {key: path, value: /x, descriptors: [{key: 'header:X-User', " + five + "}]}\n", "no-address-ceiling"},
 		{"made-up keys under a ceiling", ceiling + "  - {key: api_key, " + five + "}\n", ""},
@@ -35,7 +37,7 @@ func TestWarnings(t *testing.T) {
 		{"fixed window of an hour", "  - {key: remote_address, rate_limit: {unit: hour, requests_per_unit: 50, algorithm: fixed_window}}\n", ""},
 		{"small sliding window", "  - {key: remote_address, rate_limit: {unit: minute, requests_per_unit: 9, algorithm: sliding_window}}\n", "sliding-window-coarse"},
 		{"large log", "  - {key: remote_address, rate_limit: {unit: day, requests_per_unit: 100000, algorithm: sliding_log}}\n", "sliding-log-memory"},
-		{"small bucket on login", "  - {key: path, value: /login, descriptors: [{key: remote_address, rate_limit: {unit: minute, requests_per_unit: 5}}]}\n", "token-bucket-login"},
+		{"small bucket on login", "  - {key: path, value: /login, descriptors: [{key: remote_address, rate_limit: {unit: minute, requests_per_unit: 5}}]}\n", "note shared-address-login token-bucket-login"},
 		{"covered wildcard", "  - {key: path, value: /api/*}\n  - {key: path, value: /api/admin/*}\n  - {key: path, value: /ap*}\n", "never-matches"},
 		{"two queues", "  - {key: path, value: /a*, rate_limit: {unit: second, requests_per_unit: 50, algorithm: leaky_bucket, queue: 9}}\n" +
 			"  - {key: host, value: h, rate_limit: {unit: second, requests_per_unit: 50, algorithm: leaky_bucket, queue: 9}}\n", "queues-meet"},
@@ -43,9 +45,30 @@ func TestWarnings(t *testing.T) {
 			"  - {key: path, value: /b*, rate_limit: {unit: second, requests_per_unit: 50, algorithm: leaky_bucket, queue: 9}}\n", ""},
 		{"a number beside unlimited", "  - {key: a, rate_limit: {unlimited: true, requests_per_unit: 5}}\n", "unlimited-number"},
 		{"many patterns", manyPatterns(), "many-patterns"},
-		{"an unknown attribute", "  - {key: remote_adress, " + five + "}\n  - {key: 'header:X'}\n", "unknown-attribute"},
+		{"an unknown attribute", "  - {key: remote_adress, " + five + "}\n  - {key: 'header:X'}\n", "note compat-envoy unknown-attribute"},
+		{"exact on login by address", "  - {key: path, value: /login, descriptors: [{key: remote_address, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: sliding_log}}]}\n", "note shared-address-login"},
+		{"on login by address and visitor", "  - {key: path, value: /login, descriptors: [{key: remote_address, descriptors: [{key: visitor, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: sliding_log}}]}]}\n", ""},
+		{"a burst beyond the rate", "  - {key: remote_address, rate_limit: {unit: minute, requests_per_unit: 5, burst: 51}}\n", "burst-dwarfs-rate"},
+		{"a burst of ten times the rate", "  - {key: remote_address, rate_limit: {unit: minute, requests_per_unit: 5, burst: 50}}\n", ""},
+		{"slow refill", "  - {key: remote_address, rate_limit: {unit: day, requests_per_unit: 24}}\n", "slow-refill"},
+		{"refill of one token", "  - {key: remote_address, rate_limit: {unit: day, requests_per_unit: 24, burst: 1}}\n", ""},
+		{"a counter for each path", "  - {key: path, descriptors: [{key: remote_address, " + five + "}]}\n", "unbounded-values"},
+		{"a counter for each path under a ceiling", ceiling + "  - {key: path, descriptors: [{key: remote_address, rate_limit: {unit: minute, requests_per_unit: 20}}]}\n", "note unbounded-values"},
+		{"a counter for each header under a ceiling", ceiling + "  - {key: 'header:X-A', rate_limit: {unit: minute, requests_per_unit: 20}}\n", "note unbounded-values"},
+		{"one method", "  - {key: method, value: POST, descriptors: [{key: remote_address, " + five + "}]}\n", "note one-method"},
+		{"methods apart", "  - {key: method, value: POST, descriptors: [{key: remote_address, " + five + "}]}\n" +
+			"  - {key: method, value: GET, descriptors: [{key: remote_address, " + five + "}]}\n", "note methods-apart"},
+		{"a cost above the limit", "  - {key: remote_address, cost: {response_header: X-C, max: 51}, " + five + "}\n", "cost-above-limit"},
+		{"a cost that fits", "  - {key: remote_address, cost: {response_header: X-C, max: 50}, " + five + "}\n", ""},
+		{"never decides below a ceiling", ceiling + "  - {key: path, value: /x, descriptors: [{key: remote_address, rate_limit: {unit: minute, requests_per_unit: 60}}]}\n", "never-decides"},
+		{"decides below a ceiling", ceiling + "  - {key: path, value: /x, descriptors: [{key: remote_address, rate_limit: {unit: minute, requests_per_unit: 40}}]}\n", ""},
+		{"a quota above what the rate lets through", "  - {key: remote_address, rate_limits: [{unit: minute, requests_per_unit: 1}, {unit: day, requests_per_unit: 2000, algorithm: fixed_window}]}\n", "never-decides"},
+		{"a quota below that", "  - {key: remote_address, rate_limits: [{unit: minute, requests_per_unit: 1}, {unit: day, requests_per_unit: 1000, algorithm: fixed_window}]}\n", ""},
+		{"below a ban", "  - {key: plan, value: none, rate_limit: {unit: minute, requests_per_unit: 0}, descriptors: [{key: remote_address, rate_limit: {unit: minute, requests_per_unit: 40}}]}\n", "never-decides"},
+		{"below a ban in shadow mode", "  - {key: plan, value: none, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 0}, descriptors: [{key: remote_address, rate_limit: {unit: minute, requests_per_unit: 40}}]}\n", ""},
+		{"a ceiling that exempts some", ceiling + "  - {key: remote_address, value: 192.0.2.0/24}\n  - {key: path, value: /x, descriptors: [{key: remote_address, rate_limit: {unit: minute, requests_per_unit: 60}}]}\n", ""},
 	} {
-		opts := rule.Options{ForAttributes: c.want == "unknown-attribute"}
+		opts := rule.Options{ForAttributes: strings.Contains(c.want, "unknown-attribute")}
 		_, warnings, err := opts.Parse("rules.yaml", []byte("domain: d\ndescriptors:\n"+c.nodes))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
@@ -56,7 +79,11 @@ func TestWarnings(t *testing.T) {
 			if w.Position.Line == 0 || w.What == "" || w.Why == "" || w.Mend == "" {
 				t.Errorf("%s: the warning %+v lacks something", c.name, w)
 			}
-			codes = append(codes, w.Code)
+			if code := w.Code; w.Level == rule.LevelNote {
+				codes = append(codes, "note "+code)
+			} else {
+				codes = append(codes, code)
+			}
 		}
 		slices.Sort(codes)
 		if got := strings.Join(codes, " "); got != c.want {
