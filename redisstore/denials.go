@@ -267,3 +267,7 @@ func (s *Store) listen() {
 		}
 	}
 }
+
+// RemembersDenials reports whether denials are remembered now: the option is set
+// and the channel that tells of refunds is open.
+func (s *Store) RemembersDenials() bool { return s.denials != nil && s.denials.on.Load() }

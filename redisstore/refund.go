@@ -126,7 +126,7 @@ func (s *Store) readUndo(ctx context.Context, ses *session, result rueidis.Redis
 	case msg.IsInt64(): // used before
 		return false, nil
 	}
-	text, elsewhere, err := s.read("refund", msg, 1)
+	text, elsewhere, err := readOne("refund", msg)
 	if err == nil && text == "" {
 		*wall = elsewhere
 		return true, nil
@@ -155,11 +155,7 @@ func (s *Store) undoCommand(ses *session, full bool, u *undo, t instant) rueidis
 		keys = append(keys, u.mark)
 	}
 	args := []string{string(params), t.now, strconv.FormatUint(uint64(u.n), 10), at, until, back, s.channel}
-	sc, b := s.scripts.refund[formOf(u.limit)], ses.client.B()
-	if full {
-		return b.Eval().Script(sc.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
-	}
-	return b.Evalsha().Sha1(sc.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+	return call(ses, s.scripts.refund[formOf(u.limit)], full, keys, args)
 }
 
 // countsUntil gives the instant from which taking a charge back would be wrong, or
@@ -188,9 +184,9 @@ func (s *Store) Reset(ctx context.Context, limit *caudal.Compiled, key string) e
 		return err
 	}
 	c := counterOf(limit, key)
-	sc, name := s.scripts.reset, s.name(c)
+	keys, args := []string{s.name(c)}, []string{s.channel}
 	_, err = s.exec(ctx, ses, "reset", func(full bool) rueidis.Completed {
-		return command(ses, sc, full, name, s.channel, "")
+		return call(ses, s.scripts.reset, full, keys, args)
 	})
 	if err == nil && s.denials != nil {
 		s.denials.drop(c)

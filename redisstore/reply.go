@@ -29,9 +29,9 @@ type verdict struct {
 	frac      uint32
 }
 
-// parseVerdict reads the i-th limit's part of a reply.
-func parseVerdict(reply string, i int) verdict {
-	b := []byte(reply[nowSize+i*verdictSize : nowSize+(i+1)*verdictSize])
+// parseVerdict reads what a reply begins with.
+func parseVerdict(reply string) verdict {
+	b := []byte(reply[:verdictSize])
 	return verdict{
 		flags:     b[0],
 		remaining: uint64(b[1])<<32 | uint64(binary.BigEndian.Uint32(b[2:])),

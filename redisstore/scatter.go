@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -25,7 +26,7 @@ func (s *Store) takeScattered(ctx context.Context, at caudal.Instant, r *request
 	for i := range calls {
 		out[i] = caudal.Decision{} // so that what was charged shows after a failure
 	}
-	if err := s.askGroups(ctx, ses, s.groups(r, calls, t), out); err != nil {
+	if err := s.askGroups(ctx, ses, s.groups(r, calls, t.wall), r, calls, t, out); err != nil {
 		// No decision was made. What is known to have been charged goes back.
 		s.takeBack(ctx, ses, t, calls, out, false)
 		return err
@@ -38,13 +39,13 @@ func (s *Store) takeScattered(ctx context.Context, at caudal.Instant, r *request
 
 // group is the calls of a request that share a counter, and how far they are.
 type group struct {
-	batch *batch
-	t     instant
-	full  bool // the node needs the script's text
-	asks  int
+	members []int
+	ask     *ask
+	full    bool // the node needs the script's text
+	asks    int
 }
 
-func (s *Store) groups(r *request, calls []caudal.Call, t instant) []*group {
+func (s *Store) groups(r *request, calls []caudal.Call, wall int64) []*group {
 	groups := make([]*group, 0, len(calls))
 	for i, c := range r.counters {
 		members := []int{i}
@@ -59,7 +60,7 @@ func (s *Store) groups(r *request, calls []caudal.Call, t instant) []*group {
 			}
 		}
 		if first {
-			groups = append(groups, &group{batch: s.batch(r, calls, members, true), t: t})
+			groups = append(groups, &group{members: members, ask: s.askFor(r, calls, members, true, wall)})
 		}
 	}
 	return groups
@@ -68,28 +69,33 @@ func (s *Store) groups(r *request, calls []caudal.Call, t instant) []*group {
 // askGroups asks all groups, again those whose node did not know the script or
 // lacked boundaries. It goes through all replies, so that out shows what was
 // charged, and gives the first error.
-func (s *Store) askGroups(ctx context.Context, ses *session, groups []*group, out []caudal.Decision) (first error) {
+func (s *Store) askGroups(ctx context.Context, ses *session, groups []*group, r *request, calls []caudal.Call, t instant, out []caudal.Decision) (first error) {
 	for len(groups) > 0 {
 		start := time.Now()
 		commands := make([]rueidis.Completed, len(groups))
 		for i, g := range groups {
-			commands[i] = g.batch.command(ses, g.full, g.t)
+			commands[i] = s.command(ses, g.ask, g.full, t.now)
 		}
 		var again []*group
 		for i, result := range ses.client.DoMulti(ctx, commands...) {
 			g := groups[i]
-			more, err := s.readGroup(ctx, ses, g, result, out)
+			more := s.readGroup(ctx, ses, g, result)
 			if s.observed {
-				s.observer.Call("take", time.Since(start), err)
+				s.observer.Call("take", time.Since(start), g.ask.err)
 			}
 			switch {
-			case err != nil && first == nil:
-				first = err
-			case more && g.asks < maxAsks:
+			case g.ask.err != nil:
+				first = cmp.Or(first, g.ask.err)
+			case !more:
+				decide(g.ask, r, calls, g.members, out)
+			case g.asks == maxAsks:
+				first = cmp.Or(first, errNoWindow("take"))
+			default:
 				g.asks++
+				if !g.full {
+					g.ask = s.askFor(r, calls, g.members, true, g.ask.wall)
+				}
 				again = append(again, g)
-			case more && first == nil:
-				first = errNoWindow("take")
 			}
 		}
 		if first != nil {
@@ -101,25 +107,19 @@ func (s *Store) askGroups(ctx context.Context, ses *session, groups []*group, ou
 }
 
 // readGroup reads one group's reply; more says that it must be asked again.
-func (s *Store) readGroup(ctx context.Context, ses *session, g *group, result rueidis.RedisResult, out []caudal.Decision) (more bool, err error) {
+func (s *Store) readGroup(ctx context.Context, ses *session, g *group, result rueidis.RedisResult) (more bool) {
 	msg, err := result.ToMessage()
 	if noScript(err) {
 		g.full = true
-		return true, nil
+		return true
 	}
 	if err != nil {
-		return false, s.failed(ctx, ses, "take", err)
+		g.ask.err = s.failed(ctx, ses, "take", err)
+		return false
 	}
-	reply, elsewhere, err := s.read("take", msg, len(g.batch.members))
-	if err != nil {
-		return false, err
-	}
-	if reply == "" {
-		g.t.wall = elsewhere
-		return true, nil
-	}
-	g.batch.decide(reply, out)
-	return false, nil
+	g.full = false
+	s.readAlone(ctx, ses, g.ask, msg)
+	return g.ask.verdicts == ""
 }
 
 // takeBack takes back what out says was charged. It goes on after the caller's
@@ -161,7 +161,7 @@ func (s *Store) takeBack(ctx context.Context, ses *session, t instant, calls []c
 	case replies := <-done:
 		for n, reply := range replies {
 			if i := members[n]; reply != "" {
-				parseVerdict(reply, 0).decide(calls[i].Limit, counter{}, 0, parseNow(reply), rand.Uint64(), &out[i])
+				parseVerdict(reply[nowSize:]).decide(calls[i].Limit, counter{}, 0, parseNow(reply), rand.Uint64(), &out[i])
 				out[i].Allowed = true // as it was when it was asked
 				out[i].RetryAfter, out[i].Never = 0, false
 			}

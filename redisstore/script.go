@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"math/bits"
 	"strings"
 	"sync"
 
@@ -62,8 +63,8 @@ type scripts struct {
 	probe  *script
 	clock  *script
 
-	mu   sync.Mutex
-	many [1 << formCount]*script // by the set of forms
+	mu    sync.RWMutex
+	batch [1 << formCount]*script // by the set of forms
 }
 
 var theScripts = sync.OnceValue(loadScripts)
@@ -134,18 +135,27 @@ func (s *scripts) algorithms(set int) string {
 	return prelude + text
 }
 
-// manyFor gives the script for requests with limits of these forms.
-func (s *scripts) manyFor(set int) *script {
+// oneFor gives the script for requests of one limit, whose form is the only one in
+// the set.
+func (s *scripts) oneFor(set int) *script { return s.one[bits.TrailingZeros(uint(set))] }
+
+// batchFor gives the script for requests with limits of these forms.
+func (s *scripts) batchFor(set int) *script {
+	s.mu.RLock()
+	sc := s.batch[set]
+	s.mu.RUnlock()
+	if sc != nil {
+		return sc
+	}
+	takes := "local TAKES = {"
+	for f := 1; f < formCount; f++ {
+		if set&(1<<f) != 0 {
+			takes += fmt.Sprintf("[%d] = %s, ", f, takeParts[f])
+		}
+	}
+	sc = newScript(s.algorithms(set) + takes + "}\n" + s.part("batch"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.many[set] == nil {
-		takes := "local TAKES = {"
-		for f := 1; f < formCount; f++ {
-			if set&(1<<f) != 0 {
-				takes += fmt.Sprintf("[%d] = %s, ", f, takeParts[f])
-			}
-		}
-		s.many[set] = newScript(s.algorithms(set) + takes + "}\n" + s.part("many"))
-	}
-	return s.many[set]
+	s.batch[set] = sc
+	return sc
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/caudal-dev/caudal"
 )
@@ -93,6 +92,7 @@ type Store struct {
 	scripts    *scripts
 	link       *link
 	calendar   calendars
+	sharer     sharer
 	denials    *denials // nil when off
 	channel    string
 	cluster    bool
@@ -240,6 +240,9 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 	if len(calls) == 0 {
 		return nil
 	}
+	if len(calls) > maxLimits {
+		return &Error{"take", KindOther, false, fmt.Errorf("%d limits on one request: at most %d", len(calls), maxLimits)}
+	}
 	if len(calls) == 1 {
 		c := &calls[0]
 		return s.take(ctx, at, c.Limit, counterOf(c.Limit, c.Key), c.Cost, c.Mode == caudal.Enforce, &out[0])
@@ -292,12 +295,11 @@ func (s *Store) take(ctx context.Context, at caudal.Instant, l *caudal.Compiled,
 	if known {
 		sent, drops = s.denials.stamp(c)
 	}
-	t := s.instant(ses, at)
-	reply, err := s.askOne(ctx, ses, s.scripts.one[formOf(l)], l, c, cost, t)
+	q, err := s.askOne(ctx, ses, l, c, cost, s.instant(ses, at))
 	if err != nil {
 		return err
 	}
-	parseVerdict(reply, 0).decide(l, c, cost, parseNow(reply), rand.Uint64(), d)
+	parseVerdict(q.verdicts).decide(l, c, cost, q.now, rand.Uint64(), d)
 	if known && !d.Allowed {
 		s.denials.learn(l, c, uint64(cost), d, sent, drops)
 	}
@@ -308,38 +310,23 @@ func (s *Store) take(ctx context.Context, at caudal.Instant, l *caudal.Compiled,
 // instant that the caller brings.
 func (s *Store) serverTime(at caudal.Instant) bool { return !s.callerTime || at.IsZero() }
 
-// askOne runs the script for one limit, again with other boundaries while the
-// server's time lies outside those that it was given.
-func (s *Store) askOne(ctx context.Context, ses *session, sc *script, l *caudal.Compiled, c counter, cost uint32, t instant) (string, error) {
+// askOne asks for one limit, again with other boundaries while the server's time
+// lies outside those that it was given.
+func (s *Store) askOne(ctx context.Context, ses *session, l *caudal.Compiled, c counter, cost uint32, t instant) (*ask, error) {
 	var buf [96]byte
 	key := s.name(c)
 	for range maxAsks {
-		params := string(s.appendParams(buf[:0], l, uint64(cost), t.wall))
-		reply, elsewhere, err := s.run(ctx, ses, "take", sc, key, params, t.now)
-		if err != nil || reply != "" {
-			return reply, err
+		q := &ask{
+			forms: 1 << formOf(l), keys: []string{key},
+			args: []string{string(s.appendParams(buf[:0], l, uint64(cost), t.wall))},
 		}
-		t.wall = elsewhere
+		q, err := s.submit(ctx, ses, q, t.now)
+		if err != nil || q.verdicts != "" {
+			return q, err
+		}
+		t.wall = q.wall
 	}
-	return "", errNoWindow("take")
-}
-
-// maxAsks bounds how often a script is asked again with other boundaries: once
-// for a clock that differs, once more for time that went on.
-const maxAsks = 4
-
-// command builds the call of a script with one key.
-func command(ses *session, sc *script, full bool, key, params, now string) rueidis.Completed {
-	b := ses.client.B()
-	switch {
-	case full && now == "":
-		return b.Eval().Script(sc.text).Numkeys(1).Key(key).Arg(params).Build()
-	case full:
-		return b.Eval().Script(sc.text).Numkeys(1).Key(key).Arg(params, now).Build()
-	case now == "":
-		return b.Evalsha().Sha1(sc.sha).Numkeys(1).Key(key).Arg(params).Build()
-	}
-	return b.Evalsha().Sha1(sc.sha).Numkeys(1).Key(key).Arg(params, now).Build()
+	return nil, errNoWindow("take")
 }
 
 // request holds what is worked out about a batch. They are pooled.
