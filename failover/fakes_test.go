@@ -50,7 +50,7 @@ func (refusing) Refund(context.Context, caudal.Instant, []caudal.Refund) error {
 func (refusing) Forecast(context.Context, caudal.Instant, *caudal.Compiled, string) (caudal.Forecast, error) {
 	return nil, errRefused
 }
-func (refusing) Reset(context.Context, *caudal.Compiled, string) error         { return errRefused }
+func (refusing) Reset(context.Context, *caudal.Compiled, string) error { return errRefused }
 
 // fake is a store in memory that can be made to misbehave. It counts the calls
 // that reach it.

@@ -103,7 +103,12 @@ func (b *share) add(c caudal.Call, i int) {
 // othersSay sums up what the limits say that are not counted here: whether they
 // alone deny the request, and whether one of the quota limits passes it, so that
 // no other quota limit denies it.
+//
+// Calls that are decided alone have nothing to do with each other.
 func othersSay(calls []caudal.Call, out []caudal.Decision) (denied, quotaPasses bool) {
+	if calls[0].Alone {
+		return false, false
+	}
 	quotaDenies, quotaHere := false, false
 	for i := range calls {
 		c, here := &calls[i], calls[i].Limit.OnStoreError() == caudal.FailLocal
@@ -163,7 +168,7 @@ func (b *share) weigh(calls []caudal.Call, k int) (asked, before uint64) {
 		o := &b.calls[m]
 		enforcedFirst := o.Mode != caudal.Shadow && c.Mode == caudal.Shadow
 		switch {
-		case m != k && (o.Limit != c.Limit || !bytes.Equal(o.Key, c.Key)):
+		case m != k && (c.Alone || o.Limit != c.Limit || !bytes.Equal(o.Key, c.Key)):
 			continue
 		case o.Mode == caudal.Shadow && c.Mode != caudal.Shadow:
 			continue

@@ -2,8 +2,6 @@ package failover
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,11 +47,12 @@ const (
 	abandoned
 )
 
-var jobs = sync.Pool{New: func() any { return &job{done: make(chan struct{}, 1)} }}
-
 func (s *Store) newJob(at caudal.Instant) *job {
-	j := jobs.Get().(*job)
-	j.store, j.at = s, at
+	j, _ := s.jobs.Get().(*job)
+	if j == nil {
+		j = &job{store: s, done: make(chan struct{}, 1)}
+	}
+	j.at = at
 	j.state.Store(running)
 	return j
 }
@@ -67,7 +66,7 @@ func (j *job) free() {
 	if cap(j.calls) > 64 || cap(j.keys) > 4096 {
 		j.calls, j.out, j.keys = nil, nil, nil
 	}
-	jobs.Put(j)
+	j.store.jobs.Put(j)
 }
 
 // batch copies a request, with the keys.
@@ -129,16 +128,21 @@ func (j *job) run() {
 // again.
 func (s *Store) wait(parent context.Context, j *job, sl *slots, timeout time.Duration) (mine bool, err error) {
 	ctx, stop := context.WithTimeout(parent, timeout)
-	if err := sl.acquire(ctx); err != nil {
+	waited, err := sl.acquire(ctx)
+	if err != nil {
 		stop()
 		return true, s.fault(parent, err)
+	}
+	late := errTimeout
+	if end, _ := ctx.Deadline(); waited && time.Until(end) < timeout/2 {
+		late = errBusy // too little time was left: that is not the store's fault
 	}
 	j.ctx, j.stop, j.slots = ctx, stop, sl
 	if s.o.Inline {
 		j.call()
 		sl.release(j.err == nil)
 		stop()
-		return true, s.fault(parent, j.err)
+		return true, s.fault(parent, inTime(ctx, j.err, late))
 	}
 	go j.run()
 	select {
@@ -146,13 +150,22 @@ func (s *Store) wait(parent context.Context, j *job, sl *slots, timeout time.Dur
 	case <-ctx.Done():
 		sl.stuck.Add(1) // first, so that the job's own -1 comes after
 		if j.state.CompareAndSwap(running, abandoned) {
-			return false, s.fault(parent, errTimeout)
+			return false, s.fault(parent, late)
 		}
 		sl.stuck.Add(-1)
 		<-j.done
 	}
+	err = inTime(ctx, j.err, late)
 	stop()
-	return true, s.fault(parent, j.err)
+	return true, s.fault(parent, err)
+}
+
+// inTime names the failure of a store that obeyed its context.
+func inTime(ctx context.Context, err error, late *failure) error {
+	if err != nil && ctx.Err() == context.DeadlineExceeded && kindOf(err) == KindTimeout {
+		return late
+	}
+	return err
 }
 
 // fault tells the caller's own end from a failure of the store.
@@ -162,9 +175,6 @@ func (s *Store) fault(parent context.Context, err error) error {
 	}
 	if parent.Err() != nil {
 		return parent.Err()
-	}
-	if errors.Is(err, context.DeadlineExceeded) && kindOf(err) == KindTimeout && !errors.Is(err, caudal.ErrStore) {
-		return errTimeout
 	}
 	return err
 }

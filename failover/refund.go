@@ -19,16 +19,20 @@ func (s *Store) Refund(ctx context.Context, at caudal.Instant, refunds []caudal.
 	}
 	var here, there []caudal.Refund
 	for _, r := range refunds {
-		if r.Receipt.Limit != nil && r.Receipt.Limit.StandsInFor() != nil {
+		l := r.Receipt.Limit
+		local := l != nil && l.StandsInFor() != nil
+		if local && uint64(r.Receipt.Cost) == l.Capacity() && uint64(r.N) <= l.StandsInFor().Capacity() {
 			// A cost above the local limit was charged as that; its caller cannot know.
 			r.N = min(r.N, r.Receipt.Cost)
-			here = append(here, r)
-			continue
 		}
 		if err := check(&r); err != nil {
 			return err
 		}
-		there = append(there, r)
+		if local {
+			here = append(here, r)
+		} else {
+			there = append(there, r)
+		}
 	}
 	credits, err := s.refundShared(ctx, at, there)
 	here = append(here, credits...)

@@ -22,32 +22,32 @@ func newSlots(n int) *slots {
 	return s
 }
 
-// acquire waits for a slot until the context ends. It does not wait where every
-// slot is held by a call that is past its deadline.
-func (s *slots) acquire(ctx context.Context) error {
+// acquire waits for a slot until the context ends, and reports whether it had to.
+// It does not wait where every slot is held by a call that is past its deadline.
+func (s *slots) acquire(ctx context.Context) (waited bool, err error) {
 	select {
 	case <-s.free:
-		return nil
+		return false, nil
 	default:
 	}
 	if s.allStuck() {
-		return errStuck
+		return false, errStuck
 	}
 	select {
 	case <-s.free:
-		return nil
+		return true, nil
 	case <-ctx.Done():
 		if s.allStuck() {
-			return errStuck
+			return true, errStuck
 		}
-		return errBusy
+		return true, errBusy
 	}
 }
 
 // allStuck reports whether no holder of a slot can be expected to give it back.
 func (s *slots) allStuck() bool {
-	held := int64(cap(s.free)-len(s.free)) - s.withheld.Load()
-	return s.stuck.Load() >= held
+	stuck, held := s.stuck.Load(), int64(cap(s.free)-len(s.free))-s.withheld.Load()
+	return stuck > 0 && stuck >= held
 }
 
 // release gives a slot back, and after a success one that was withheld.

@@ -33,6 +33,7 @@ type Store struct {
 	turns  *turns
 	slots  *slots
 	probes *slots
+	jobs   sync.Pool
 
 	breaker   *gobreaker.TwoStepCircuitBreaker[struct{}]
 	open      atomic.Bool

@@ -36,8 +36,8 @@ func TestGoneStoreWithOneInstanceKeepsTheContract(t *testing.T) {
 	}, storetest.Options{Rounds: 5, Traces: 5})
 }
 
-// exact gives every limit a local factor of 1 on its way in, and takes the mark
-// that every decision must bear off on its way out.
+// exact gives every limit a local factor of 1 on its way in, and on its way out takes
+// off the marks that every decision must bear.
 type exact struct {
 	*Store
 	t *testing.T
@@ -68,22 +68,29 @@ func (e *exact) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 	}
 	err := e.Store.Take(ctx, at, mine, out)
 	for i := range out {
-		e.unmark(err, &out[i])
+		e.unmark(err, calls[i].Limit, &out[i])
 	}
 	return err
 }
 
 func (e *exact) TakeKey(ctx context.Context, at caudal.Instant, l *caudal.Compiled, key string, cost uint32) (caudal.Decision, error) {
 	d, err := e.Store.TakeKey(ctx, at, e.limit(l), key, cost)
-	e.unmark(err, &d)
+	e.unmark(err, l, &d)
 	return d, err
 }
 
-func (e *exact) unmark(err error, d *caudal.Decision) {
+func (e *exact) unmark(err error, l *caudal.Compiled, d *caudal.Decision) {
 	if err == nil && !d.Degraded {
 		e.t.Errorf("a decision without the store is not marked degraded: %+v", *d)
 	}
 	d.Degraded = false
+	if !d.Charged {
+		return
+	}
+	if r := d.Receipt.Limit; r == nil || r.StandsInFor() != e.limit(l) {
+		e.t.Errorf("the receipt of a local count is not of a limit that stands in for %s", l.Limit())
+	}
+	d.Receipt.Limit = l
 }
 
 func (e *exact) Refund(ctx context.Context, at caudal.Instant, refunds []caudal.Refund) error {
@@ -91,6 +98,9 @@ func (e *exact) Refund(ctx context.Context, at caudal.Instant, refunds []caudal.
 	for i := range mine {
 		if mine[i].Limit != nil {
 			mine[i].Limit = e.limit(mine[i].Limit)
+		}
+		if r := &mine[i].Receipt; r.Limit != nil {
+			r.Limit = e.limit(r.Limit).Local(1)
 		}
 	}
 	return e.Store.Refund(ctx, at, mine)

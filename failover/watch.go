@@ -127,6 +127,9 @@ func (s *Store) probe(timeout time.Duration) error {
 	if s.ctx.Err() != nil {
 		return s.ctx.Err()
 	}
+	if err == error(errStuck) {
+		return err // it was not asked
+	}
 	kind := ""
 	if err != nil {
 		kind = s.failed(err)
