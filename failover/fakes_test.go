@@ -62,17 +62,21 @@ type fake struct {
 
 	mu    sync.Mutex
 	fault func(context.Context) error // nil: behave
+	heal  chan struct{}               // closed when the fault ends
 }
 
 func newFake(clock caudal.Clock) *fake {
-	return &fake{Store: memstore.New(memstore.Options{Clock: clock})}
+	return &fake{Store: memstore.New(memstore.Options{Clock: clock}), heal: make(chan struct{})}
 }
 
-// set makes the store misbehave from now on.
+// set makes the store misbehave from now on. A call that hangs meanwhile is
+// answered when the store behaves again, as by a process that was stopped.
 func (f *fake) set(fault func(context.Context) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault = fault
+	close(f.heal)
+	f.heal = make(chan struct{})
 }
 
 func (f *fake) enter(ctx context.Context, probe bool) error {
@@ -86,12 +90,12 @@ func (f *fake) enter(ctx context.Context, probe bool) error {
 	for old := f.most.Load(); old < n && !f.most.CompareAndSwap(old, n); old = f.most.Load() {
 	}
 	f.mu.Lock()
-	fault := f.fault
+	fault, heal := f.fault, f.heal
 	f.mu.Unlock()
 	if fault == nil {
 		return nil
 	}
-	return fault(ctx)
+	return fault(context.WithValue(ctx, healKey{}, heal))
 }
 
 func (f *fake) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call, out []caudal.Decision) error {
@@ -129,10 +133,16 @@ func fails(err error) func(context.Context) error {
 	return func(context.Context) error { return err }
 }
 
-// hangs answers when the context ends, and not before.
+type healKey struct{}
+
+// hangs answers when the context ends, or the store is well again.
 func hangs(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-ctx.Value(healKey{}).(chan struct{}):
+		return nil
+	}
 }
 
 // deaf takes no notice of its context, and answers only when told to.

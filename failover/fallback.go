@@ -65,7 +65,7 @@ func (s *Store) takeLocal(ctx context.Context, at caudal.Instant, calls []caudal
 		out[i] = b.out[k]
 		out[i].Degraded = true
 	}
-	s.noteTurns(at, calls, out, instances)
+	s.noteLocal(at, calls, out, instances)
 	return nil
 }
 

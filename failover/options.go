@@ -33,8 +33,8 @@ type Options struct {
 	Inline bool
 
 	// ProbeInterval is how often a store that is gone is asked whether it is back;
-	// 0 means DefaultProbeInterval. It grows to four times that in the first
-	// seconds, and varies by a fifth so that instances do not ask in step.
+	// 0 means DefaultProbeInterval. After half a minute it is four times that. It
+	// varies by a fifth so that instances do not ask in step.
 	ProbeInterval time.Duration
 
 	// ExpectedInstances is how many instances share the store, for the share of

@@ -13,10 +13,13 @@ import (
 	"github.com/caudal-dev/caudal/memstore"
 )
 
-// probesInFlight bounds the probes and heartbeats that a store has not answered:
-// one that does not obey its context and never answers is asked no more until it
-// gives one back.
-const probesInFlight = 8
+// probesInFlight bounds the probes that a store has not answered: one that does
+// not obey its context and never answers is asked no more until it gives one back.
+// Heartbeats are bounded apart, so that a heart that fails stops no probe.
+const (
+	probesInFlight = 8
+	beatsInFlight  = 2
+)
 
 // Store asks a shared store, and answers itself when that one is slow or gone.
 // It is safe for concurrent use. Use New.
@@ -33,6 +36,7 @@ type Store struct {
 	turns  *turns
 	slots  *slots
 	probes *slots
+	beats  *slots
 	jobs   sync.Pool
 
 	breaker   *gobreaker.TwoStepCircuitBreaker[struct{}]
@@ -75,7 +79,7 @@ func New(primary caudal.Store, o Options) *Store {
 	}
 	s.local = memstore.New(memstore.Options{MaxKeys: s.o.LocalKeys, Clock: s.o.Clock})
 	s.turns = newTurns()
-	s.slots, s.probes = newSlots(s.o.MaxInFlight), newSlots(probesInFlight)
+	s.slots, s.probes, s.beats = newSlots(s.o.MaxInFlight), newSlots(probesInFlight), newSlots(beatsInFlight)
 	s.changes.wake = make(chan struct{}, 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.breaker = s.newBreaker()
@@ -104,7 +108,7 @@ func (s *Store) Close() error {
 	s.owned.Wait()
 	ctx, stop := context.WithTimeout(context.Background(), closeWait)
 	defer stop()
-	left := s.slots.drain(ctx) + s.probes.drain(ctx)
+	left := s.slots.drain(ctx) + s.probes.drain(ctx) + s.beats.drain(ctx)
 	_ = s.local.Close()
 	if left > 0 {
 		return fmt.Errorf("failover: the store has not returned from %d calls although their time is up: close it to end them", left)
@@ -161,7 +165,7 @@ func (s *Store) takeShared(ctx context.Context, at caudal.Instant, calls []cauda
 	if err == nil {
 		copy(out, j.out)
 		if queues {
-			s.noteTurns(at, calls, out, 0)
+			s.noteShared(at, j.calls, j.out)
 		}
 	}
 	j.free()

@@ -21,7 +21,7 @@ func TestHealthyStoreKeepsTheContract(t *testing.T) {
 				s := New(memstore.New(memstore.Options{Clock: clock}), Options{Clock: clock, Deadline: patient, Inline: inline})
 				t.Cleanup(func() { mustClose(t, s) })
 				return s
-			}, storetest.Options{Rounds: 5, Traces: 5})
+			}, storetest.Options{Rounds: 3, Traces: 2})
 		})
 	}
 }
@@ -33,7 +33,7 @@ func TestGoneStoreWithOneInstanceKeepsTheContract(t *testing.T) {
 		s := New(refusing{}, Options{Clock: clock})
 		t.Cleanup(func() { mustClose(t, s) })
 		return &exact{Store: s, limits: map[*caudal.Compiled]*caudal.Compiled{}, t: t}
-	}, storetest.Options{Rounds: 5, Traces: 5})
+	}, storetest.Options{Rounds: 3, Traces: 2})
 }
 
 // exact gives every limit a local factor of 1 on its way in, and on its way out takes

@@ -152,18 +152,43 @@ func (s *Store) holdBack(now int64, c *caudal.Call, instances int) time.Duration
 	return max(c.MinDelay, micros(u.next-now))
 }
 
-// noteTurns remembers the turns that were just given. The limits decided are
-// those of the receipts; calls name the shared ones.
-func (s *Store) noteTurns(at caudal.Instant, calls []caudal.Call, out []caudal.Decision, instances int) {
+// noteShared remembers what the decisions of the shared store say of its leaky
+// buckets: every one of them tells the last turn that was given to anybody. The
+// calls are as they were asked; one that carried local turns and was not charged
+// has not handed them over.
+func (s *Store) noteShared(at caudal.Instant, calls []caudal.Call, out []caudal.Decision) {
 	now := s.now(at).Mono
 	for i := range calls {
-		d := &out[i]
-		if !d.Charged || d.Receipt.Limit == nil || d.Receipt.Limit.Algorithm() != caudal.LeakyBucket {
+		l, d := calls[i].Limit, &out[i]
+		if l.Algorithm() != caudal.LeakyBucket || d.ResetAfter == 0 || d.Limit == 0 {
 			continue
 		}
-		last := now + d.Delay.Microseconds() + span(d.Receipt.Limit, uint64(d.Receipt.Cost)-1)
-		next := last + span(calls[i].Limit, 1)
-		s.turns.note(bucketHash(&calls[i]), now, turn{next, instances})
+		if calls[i].MinDelay > 0 && !d.Charged {
+			continue
+		}
+		// Everything remains again when a call of cost Limit, whose last turn is
+		// Limit intervals behind the last one given, is within the longest wait.
+		next := now + d.ResetAfter.Microseconds() + longest(l) - span(l, d.Limit-1)
+		s.turns.note(bucketHash(&calls[i]), now, turn{next: next})
+	}
+}
+
+// noteLocal remembers the turns that were just given here; calls name the shared
+// limits.
+func (s *Store) noteLocal(at caudal.Instant, calls []caudal.Call, out []caudal.Decision, instances int) {
+	for i := range calls {
+		d := &out[i]
+		if !d.Charged || calls[i].Limit.Algorithm() != caudal.LeakyBucket {
+			continue
+		}
+		local := d.Receipt.Limit
+		next := at.Mono + d.Delay.Microseconds() + span(local, uint64(d.Receipt.Cost))
+		if instances > 1 {
+			// The others notice that the store is back up to a probe later, and their
+			// last local turns lie behind ours by so much.
+			next += s.o.ProbeInterval.Microseconds()
+		}
+		s.turns.note(bucketHash(&calls[i]), at.Mono, turn{next, instances})
 	}
 }
 

@@ -13,6 +13,9 @@ const (
 	// reconnect is how long a probe of a store that is gone may take, because it
 	// may have to connect first.
 	reconnect = 250 * time.Millisecond
+	// A store that has been gone for longGone is asked less often.
+	longGone       = 30 * time.Second
+	longGoneFactor = 4
 	// reopenWith is how many calls at once a store gets that has just come back.
 	reopenWith = 8
 	// sweepEvery is how often local counts that have become fresh are dropped.
@@ -52,9 +55,11 @@ func (s *Store) watch() {
 func (s *Store) lookCloser() {
 	for good, n := 0, 0; good < proofs && n < looks && !s.open.Load() && s.ctx.Err() == nil; n++ {
 		begun := time.Now()
-		if err := s.probe(s.o.Deadline); err == nil {
+		switch err := s.probe(s.o.Deadline); err {
+		case nil:
 			good++
-		} else {
+		case error(errStuck): // it was not asked
+		default:
 			good = 0
 			if report, refused := s.breaker.Allow(); refused == nil {
 				report(s.counts(s.ctx, err))
@@ -86,7 +91,9 @@ func (s *Store) awaitReturn() {
 // for so long.
 func (s *Store) probeWait(gone time.Duration) time.Duration {
 	p := s.o.ProbeInterval
-	p = min(p+gone/50, 4*p)
+	if gone > longGone {
+		p *= longGoneFactor
+	}
 	return p - p/5 + rand.N(2*p/5+1)
 }
 
@@ -175,7 +182,7 @@ func (s *Store) beatOnce() {
 		return err
 	}
 	begun := time.Now()
-	mine, err := s.wait(s.ctx, j, s.probes, max(s.o.Deadline, s.o.HeartInterval/2))
+	mine, err := s.wait(s.ctx, j, s.beats, max(s.o.Deadline, s.o.HeartInterval/2))
 	if mine {
 		j.free()
 	}
