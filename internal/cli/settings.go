@@ -43,12 +43,21 @@ var allSettings = []setting{
 		set: toggle(func(s *settings) *bool { return &s.DryRun })},
 	{name: "listen", arg: "ADDRESS", flag: true, help: "where the gateway listens (default " + serve.DefaultListen + ")",
 		set: text(func(s *settings) *string { return &s.Listen })},
+	{name: "http_listen", arg: "ADDRESS", flag: true, list: true,
+		help: "where others ask for decisions, also unix:/path, or off (default " + serve.DefaultHTTPListen + " without --upstream, else off)",
+		set:  texts(func(s *settings) *[]string { return &s.HTTPListen })},
 	{name: "admin_listen", arg: "ADDRESS", flag: true, help: "where /metrics, /healthz and the like are, or off (default " + serve.DefaultAdminListen + ")",
 		set: text(func(s *settings) *string { return &s.AdminListen })},
 	{name: "trusted_proxies", arg: "NETWORK", flag: true, list: true, help: "proxies to believe about their client's address; comma-separated, may be repeated",
 		set: networks},
-	{name: "store", arg: "STORE", flag: true, help: "what counts: memory (default " + serve.DefaultStore + ")",
+	{name: "store", arg: "STORE", flag: true, help: "what counts: memory, redis://, rediss://, redis-sentinel://, redis-cluster:// (default " + serve.DefaultStore + ")",
 		set: text(func(s *settings) *string { return &s.Store })},
+	{name: "store_timeout", arg: "TIME", flag: true, help: "how long a call may wait for Redis (default 5ms)",
+		set: duration(false, func(s *settings) *time.Duration { return &s.StoreTimeout })},
+	{name: "alert_url", arg: "URL", flag: true, help: "a webhook that is told when Redis is lost and when it is back",
+		set: text(func(s *settings) *string { return &s.AlertURL })},
+	{name: "expected_instances", arg: "N", help: "how many instances share Redis, for what each lets pass without it (default as many as are seen)",
+		set: number(1, 1<<20, func(s *settings) *int { return &s.ExpectedInstances })},
 	{name: "max_keys", arg: "N", flag: true, help: "how many keys to hold in memory (default 10000000)",
 		set: number(1, 1<<31-1, func(s *settings) *int { return &s.MaxKeys })},
 	{name: "log_level", arg: "LEVEL", flag: true, help: "debug, info, warn or error (default info)", set: logLevel},
@@ -98,6 +107,7 @@ var allSettings = []setting{
 		set: number(1024, 1<<24, func(s *settings) *int { return &s.MaxHeaderBytes })},
 	{name: "max_body_bytes", arg: "N", help: "the longest body of a request (default no bound)",
 		set: number(1, 1<<50, func(s *settings) *int64 { return &s.MaxBodyBytes })},
+	{name: "secret_file", arg: "FILE", path: true, help: "what receipts are signed with; the same for all instances (default random)", set: secretFile},
 	{name: "shutdown_timeout", arg: "TIME", help: "how long calls under way may take at the end (default 25s)",
 		set: duration(false, func(s *settings) *time.Duration { return &s.ShutdownTimeout })},
 }
@@ -105,8 +115,8 @@ var allSettings = []setting{
 // laterSettings are known, but this version does not act on them. They are
 // refused: a setting that looks in force and is not would be worse.
 var laterSettings = []string{
-	"http_listen", "grpc_listen", "store_timeout", "admin_token_file", "keys", "compat", "state_file", "region", "alert_url",
-	"routes", "tls", "unix_socket", "expected_instances", "max_hold", "visitor", "plan_weights", "reserves",
+	"grpc_listen", "admin_token_file", "keys", "compat", "state_file", "region",
+	"routes", "tls", "max_hold", "visitor", "plan_weights", "reserves",
 }
 
 func isLater(name string) bool { return slices.Contains(laterSettings, name) }

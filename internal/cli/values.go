@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,5 +147,18 @@ func logLevel(s *settings, v []string) error {
 		return fmt.Errorf("%q is not known: use debug, info, warn or error", v[0])
 	}
 	s.logLevel = level
+	return nil
+}
+
+// secretFile reads what receipts are signed with.
+func secretFile(s *settings, v []string) error {
+	secret, err := os.ReadFile(v[0])
+	if err != nil {
+		return err
+	}
+	s.Secret = bytes.TrimSpace(secret)
+	if len(s.Secret) < 16 {
+		return errors.New("holds less than 16 bytes: fill it with, for example, openssl rand -base64 32")
+	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 var (
 	decisionsDesc = prometheus.NewDesc("caudal_decisions_total",
@@ -12,6 +16,32 @@ var (
 		"Always 1; the label names the rules in force. Instances with the same rules have the same hash.",
 		[]string{"hash"}, nil)
 )
+
+var errorsDesc = prometheus.NewDesc("caudal_store_errors_total",
+	"Calls of the store that failed, decisions that could not be made, and charges that could not be taken back, by kind.",
+	[]string{"kind"}, nil)
+
+// storeErrors shows failures of a shared store's calls and of decisions in one
+// family: both keep a decision from being made as it should be.
+type storeErrors struct {
+	calls     *StoreCalls // or nil
+	decisions *[len(errorKinds)]atomic.Uint64
+}
+
+func (e storeErrors) Describe(out chan<- *prometheus.Desc) { out <- errorsDesc }
+
+func (e storeErrors) Collect(out chan<- prometheus.Metric) {
+	sums := map[string]uint64{}
+	if e.calls != nil {
+		sums = e.calls.failed()
+	}
+	for i, kind := range errorKinds { // a series that begins at 0 shows its first step
+		sums[kind] += e.decisions[i].Load()
+	}
+	for kind, n := range sums {
+		out <- prometheus.MustNewConstMetric(errorsDesc, prometheus.CounterValue, float64(n), kind)
+	}
+}
 
 // rules shows what depends on the rules in force: all of it from one table, so
 // that a scrape never sees half a reload.

@@ -24,6 +24,9 @@ type Options struct {
 	SampleEvery uint32
 	// Store gives figures about the store at a scrape; nil shows none.
 	Store func() StoreStats
+	// Calls counts the calls of a store that other processes share; nil where there
+	// is none.
+	Calls *StoreCalls
 	// Logger gets what goes wrong in a scrape. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -45,7 +48,7 @@ type Metrics struct {
 
 	duration prometheus.Histogram
 	loads    *prometheus.CounterVec
-	errors   *prometheus.CounterVec
+	errors   storeErrors
 }
 
 var _ httplimit.Observer = (*Metrics)(nil)
@@ -56,12 +59,14 @@ const (
 	loadFailed = "failure"
 )
 
-// The kinds of caudal_store_errors_total.
+// The kinds of caudal_store_errors_total that are not the store's own.
 const (
 	kindPanic = "panic" // the limiter panicked
 	kindStore = "store" // the store gave an error
 	kindOther = "other" // no key, no verb: whatever else kept a decision from being made
 )
+
+var errorKinds = [...]string{kindPanic, kindStore, kindOther}
 
 // New makes metrics with a registry of their own, so that nothing else of the
 // process gets in.
@@ -86,20 +91,17 @@ func New(o Options) *Metrics {
 			Name: "caudal_config_loads_total",
 			Help: "How often rules were loaded, by result.",
 		}, []string{"result"}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "caudal_store_errors_total",
-			Help: "Decisions that could not be made and charges that could not be taken back, by kind.",
-		}, []string{"kind"}),
+		errors: storeErrors{calls: o.Calls, decisions: new([len(errorKinds)]atomic.Uint64)},
 	}
 	m.table.Store(&table{slots: make([]slot, 1)})
 	for _, result := range []string{loadedWell, loadFailed} {
 		m.loads.WithLabelValues(result) // a series that begins at 0 shows its first step
 	}
-	for _, kind := range []string{kindPanic, kindStore, kindOther} {
-		m.errors.WithLabelValues(kind)
-	}
-	m.registry.MustRegister(m.duration, m.loads, m.errors, rules{m},
+	m.registry.MustRegister(m.duration, m.loads, m.errors, degraded(o.Calls), rules{m},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if o.Calls != nil {
+		m.registry.MustRegister(o.Calls.durations)
+	}
 	if o.Store != nil {
 		m.registry.MustRegister(storeFigures(o.Store)...)
 	}
@@ -140,15 +142,15 @@ func (m *Metrics) Decided(domain string, limit *caudal.Compiled, result httplimi
 
 // Failed counts a decision that was not made; see httplimit.Observer.
 func (m *Metrics) Failed(_ string, err error) {
-	kind := kindOther
+	kind := 2 // other
 	var panicked *httplimit.PanicError
 	switch {
 	case errors.As(err, &panicked):
-		kind = kindPanic
+		kind = 0
 	case errors.Is(err, caudal.ErrStore):
-		kind = kindStore
+		kind = 1
 	}
-	m.errors.WithLabelValues(kind).Inc()
+	m.errors.decisions[kind].Add(1)
 }
 
 // Decider is what decides about requests.

@@ -70,7 +70,7 @@ func fromHere(next http.Handler) http.Handler {
 
 // health is the body of /healthz.
 type health struct {
-	State   string       `json:"state"` // ok or draining
+	State   string       `json:"state"` // ok, degraded or draining
 	Version string       `json:"version,omitempty"`
 	Since   time.Time    `json:"since"`
 	DryRun  bool         `json:"dry_run"`
@@ -97,6 +97,11 @@ type healthLoad struct {
 type healthStore struct {
 	Kind string `json:"kind"`
 	Keys int64  `json:"keys"`
+	// The rest is there for a store that other processes share.
+	Degraded  bool       `json:"degraded,omitempty"`
+	Since     *time.Time `json:"since,omitempty"`
+	Failure   string     `json:"failure,omitempty"` // the kind of the last one, while degraded
+	Instances int        `json:"instances,omitempty"`
 }
 
 type healthListen struct {
@@ -109,8 +114,16 @@ func (s *Server) health() health {
 	h := health{
 		State: "ok", Version: s.deps.Version, Since: s.started.UTC(), DryRun: s.config.DryRun,
 		Rules:   healthRules{loaded.domain.Name(), len(loaded.domain.Limits()), len(loaded.warnings), loaded.hash, loaded.at.UTC()},
-		Store:   healthStore{s.store.kind, s.store.stats().Keys},
+		Store:   healthStore{Kind: s.store.kind, Keys: s.store.stats().Keys},
 		Gateway: healthListen{s.Addr(), s.calls.Load()},
+	}
+	if s.store.state != nil {
+		st := s.store.state()
+		since := st.Since.UTC()
+		h.Store.Degraded, h.Store.Since, h.Store.Instances = st.Degraded, &since, st.Instances
+		if st.Degraded {
+			h.State, h.Store.Failure = "degraded", st.Kind
+		}
 	}
 	if s.draining.Load() {
 		h.State = "draining"

@@ -15,6 +15,7 @@ const Off = "off"
 // Defaults of settings that are not left to the packages that they are for.
 const (
 	DefaultListen          = ":8000"
+	DefaultHTTPListen      = ":8080"
 	DefaultAdminListen     = "127.0.0.1:6070"
 	DefaultStore           = "memory"
 	DefaultBy              = "ip"
@@ -22,7 +23,8 @@ const (
 )
 
 // Config is every setting of a server. The zero value of a field means its
-// default; Upstream and one of Rules, Limit and Text are required.
+// default; one of Rules, Limit and Text is required. Without Upstream there is no
+// gateway, and others ask for decisions.
 type Config struct {
 	// Rules are the files and directories of rules.
 	Rules []string
@@ -48,10 +50,24 @@ type Config struct {
 	// Listen is the gateway's address, AdminListen that of /metrics and the like,
 	// or Off.
 	Listen, AdminListen string
+	// HTTPListen are the addresses of the decision API, or Off: host:port, and
+	// unix:/path for a socket. Nil is DefaultHTTPListen without Upstream, and Off
+	// with it: who runs a gateway did not ask for a second port.
+	HTTPListen []string
+	// Secret signs the receipts of the decision API. Instances that share a store
+	// need the same; nil is a random one.
+	Secret []byte
 
 	// Store says what counts, and MaxKeys how many keys it holds in memory.
 	Store   string
 	MaxKeys int
+	// StoreTimeout is how long a call may wait for a store that others share; 0 is
+	// failover.DefaultDeadline. ExpectedInstances is how many share it, for what
+	// each may let pass when it is gone; 0 is as many as are seen. AlertURL is told
+	// when it is lost and when it is back.
+	StoreTimeout      time.Duration
+	ExpectedInstances int
+	AlertURL          string
 
 	// TrustedProxies, ClientIPHeader, APIKeyHeader, BearerAPIKey, FoldPathCase,
 	// IPv4Prefix and IPv6Prefix say who is asking; see identity.Options.
@@ -83,6 +99,12 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.By, DefaultBy)
 	setDefault(&c.Listen, DefaultListen)
 	setDefault(&c.AdminListen, DefaultAdminListen)
+	if c.HTTPListen == nil {
+		c.HTTPListen = []string{DefaultHTTPListen}
+		if c.Upstream != nil {
+			c.HTTPListen = []string{Off}
+		}
+	}
 	setDefault(&c.Store, DefaultStore)
 	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
 	return c
@@ -105,7 +127,7 @@ func (c *Config) check() error {
 		}
 	}
 	switch {
-	case c.Upstream == nil:
+	case c.Upstream == nil && (sources == 0 || c.httpOff()):
 		return &Error{Missing: true, What: "nothing to serve: no upstream is set",
 			Hint: "say where requests go, such as --upstream http://127.0.0.1:3000"}
 	case sources == 0:
@@ -114,13 +136,16 @@ func (c *Config) check() error {
 	case sources > 1:
 		return &Error{Missing: true, What: "both rules and limit are set",
 			Hint: "write the limit into a rule file, or leave out the rule files"}
-	case c.Listen == Off:
-		return &Error{What: "listen: the gateway cannot be off", Hint: "nothing else would be served"}
+	case c.Listen == Off && c.Upstream != nil:
+		return &Error{What: "listen: the gateway cannot be off when an upstream is set", Hint: "leave out the upstream"}
 	case c.ShutdownTimeout < 0:
 		return &Error{What: "shutdown_timeout must not be negative"}
 	}
 	return nil
 }
+
+// httpOff reports whether there is no decision API.
+func (c *Config) httpOff() bool { return len(c.HTTPListen) == 1 && c.HTTPListen[0] == Off }
 
 // Error is something wrong with how a server is set up.
 type Error struct {

@@ -33,12 +33,20 @@ func (s *Server) drain() error {
 		s.shutdown(cancelGrace)
 	}
 	s.cancelCalls()
-	err := s.front.http.Close()
+	var err error
+	for _, e := range s.endpoints() {
+		if e != s.admin {
+			err = errors.Join(err, e.http.Close())
+		}
+	}
 	if s.admin != nil {
 		err = errors.Join(err, s.closeAdmin())
 	}
 	s.serving.Wait()
-	err = errors.Join(err, s.gateway.Close(), s.store.close())
+	if s.gateway != nil {
+		err = errors.Join(err, s.gateway.Close())
+	}
+	err = errors.Join(err, s.store.close())
 	s.log.Info("shut down", "calls", s.calls.Load())
 	return err
 }
@@ -47,8 +55,13 @@ func (s *Server) drain() error {
 func (s *Server) shutdown(timeout time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if s.front.http.Shutdown(ctx) != nil {
+	if s.front != nil && s.front.http.Shutdown(ctx) != nil {
 		return false
+	}
+	for _, e := range s.api { // after the gateway: others still ask while it drains
+		if e.http.Shutdown(ctx) != nil {
+			return false
+		}
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

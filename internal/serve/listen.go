@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 )
@@ -11,6 +12,9 @@ import (
 // listen opens a listener. The error says in one line which address, what stands
 // in the way, and which setting changes it.
 func listen(setting, address string) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return listenUnix(setting, path)
+	}
 	flag := "--" + strings.ReplaceAll(setting, "_", "-")
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -31,4 +35,28 @@ func listen(setting, address string) (net.Listener, error) {
 		return nil, &Error{What: fmt.Sprintf("no interface of this machine has the address %s; choose another with %s", host, flag)}
 	}
 	return nil, fmt.Errorf("cannot listen on %s (%s changes it): %w", address, flag, err)
+}
+
+// listenUnix opens a socket in the file system, for the owner and the group. What
+// a process left behind that has ended is taken away; a socket in use, and any
+// other file, is left alone.
+func listenUnix(setting, path string) (net.Listener, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			_ = c.Close()
+			return nil, &Error{What: fmt.Sprintf("%s: another process listens on %s", setting, path), Hint: "stop it, or choose another path"}
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			_ = os.Remove(path) // or the next line says why not
+		}
+	}
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, &Error{What: fmt.Sprintf("%s: cannot listen on %s: %v", setting, path, err), Hint: "write unix: and a path in a directory that this user may write to"}
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return ln, nil
 }

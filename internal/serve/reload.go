@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/rule"
 )
 
@@ -37,6 +38,15 @@ func (s *Server) enforce(loaded *loadedRules) {
 	s.metrics.SetRules(loaded.domain, loaded.hash, loaded.at)
 	s.decider.SetDomain(loaded.domain)
 	s.rules.Store(loaded)
+	if s.store.enforced != nil {
+		limits := map[string]caudal.Limit{}
+		for _, l := range loaded.domain.Limits() {
+			if l.Compiled != nil {
+				limits[l.Compiled.Scope()] = l.Compiled.Limit()
+			}
+		}
+		s.store.enforced(limits)
+	}
 }
 
 func (s *Server) logWarnings(loaded *loadedRules) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,8 @@ type Server struct {
 	gateway *gateway.Gateway
 	metrics *metrics.Metrics
 
-	front, admin *endpoint // admin is nil when it is off
+	front, admin *endpoint   // front is nil without an upstream, admin when it is off
+	api          []*endpoint // of the decision API
 	started      time.Time
 	calls        atomic.Int64       // under way at the gateway
 	cancelCalls  context.CancelFunc // ends those that are still under way
@@ -73,7 +75,7 @@ type endpoint struct {
 // wrong nothing is left running. The error is of type *Error for settings, of
 // type rule.Errors for rules that are wrong.
 func Start(config Config, deps Deps) (*Server, error) {
-	s := &Server{config: config.withDefaults(), deps: deps, log: deps.Logger, started: time.Now(), failed: make(chan error, 2)}
+	s := &Server{config: config.withDefaults(), deps: deps, log: deps.Logger, started: time.Now(), failed: make(chan error, 8)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -88,7 +90,8 @@ func Start(config Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.store, err = openStore(s.config.Store, storeOptions{maxKeys: s.config.MaxKeys, clock: s.deps.Clock})
+	s.store, err = openStore(s.config.Store, storeOptions{maxKeys: s.config.MaxKeys, clock: s.deps.Clock,
+		timeout: s.config.StoreTimeout, instances: s.config.ExpectedInstances, alertURL: s.config.AlertURL, log: s.log})
 	if err != nil {
 		return nil, err
 	}
@@ -97,72 +100,112 @@ func Start(config Config, deps Deps) (*Server, error) {
 	}
 	s.enforce(loaded)
 	s.announce(loaded)
-	s.serve(s.front)
-	if s.admin != nil {
-		s.serve(s.admin)
+	for _, e := range s.endpoints() {
+		s.serve(e)
 	}
 	return s, nil
 }
 
+// endpoints gives all that listen.
+func (s *Server) endpoints() []*endpoint {
+	var all []*endpoint
+	if s.front != nil {
+		all = append(all, s.front)
+	}
+	all = append(all, s.api...)
+	if s.admin != nil {
+		all = append(all, s.admin)
+	}
+	return all
+}
+
 // open builds what serves and opens the listeners.
 func (s *Server) open(loaded *loadedRules) error {
-	handler, err := s.build(loaded)
-	if err != nil {
+	if err := s.build(loaded); err != nil {
 		return err
 	}
-	if s.front, err = s.frontEndpoint(handler); err != nil {
-		return err
-	}
-	if s.config.AdminListen == Off {
-		return nil
-	}
-	if s.admin, err = s.adminEndpoint(); err != nil {
+	var ctx context.Context
+	ctx, s.cancelCalls = context.WithCancel(context.Background())
+	if err := s.openEndpoints(ctx); err != nil {
 		s.cancelCalls()
-		return errors.Join(err, s.front.ln.Close())
+		for _, e := range s.endpoints() {
+			err = errors.Join(err, e.ln.Close())
+		}
+		return err
 	}
 	return nil
 }
 
+func (s *Server) openEndpoints(ctx context.Context) (err error) {
+	if s.gateway != nil {
+		if s.front, err = s.frontEndpoint(ctx); err != nil {
+			return err
+		}
+	}
+	if err = s.openAPI(ctx); err != nil {
+		return err
+	}
+	if s.config.AdminListen != Off {
+		s.admin, err = s.adminEndpoint()
+	}
+	return err
+}
+
 // build makes the gateway and what decides for it.
-func (s *Server) build(loaded *loadedRules) (http.Handler, error) {
+func (s *Server) build(loaded *loadedRules) error {
 	c := &s.config
-	s.metrics = metrics.New(metrics.Options{Store: s.store.stats, Logger: s.log})
-	who, err := identity.New(identity.Options{APIKeyHeader: c.APIKeyHeader, BearerAPIKey: c.BearerAPIKey,
-		TrustedProxies: c.TrustedProxies, ClientIPHeader: c.ClientIPHeader,
-		IPv4Bits: c.IPv4Prefix, IPv6Bits: c.IPv6Prefix, FoldPathCase: c.FoldPathCase})
+	s.metrics = metrics.New(metrics.Options{Store: s.store.stats, Calls: s.store.calls, Logger: s.log})
+	who, err := s.resolver(c.TrustedProxies)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	store := s.store.Store
 	if s.deps.WrapStore != nil {
 		store = s.deps.WrapStore(store)
 	}
-	s.decider, err = httplimit.NewDecider(loaded.domain, store, who, httplimit.Options{
-		Families: c.Families, Reset: c.Reset, DryRun: c.DryRun, ChargePreflight: c.ChargePreflight,
-		DenialOrigins: c.DenialOrigins, Clock: s.deps.Clock, Observer: s.metrics, Logger: s.log})
-	if err != nil {
-		return nil, err
+	if s.decider, err = s.newDecider(loaded, store, who); err != nil {
+		return err
+	}
+	if c.Upstream == nil {
+		return nil
 	}
 	s.gateway, err = gateway.New(gateway.Options{Upstream: c.Upstream, UpstreamHost: c.UpstreamHost,
 		Limits: s.metrics.Time(s.decider), Identity: who, Timeouts: c.UpstreamTimeouts, Logger: s.log})
-	if err != nil {
-		return nil, err
-	}
-	return s.track(boundBody(s.gateway, c.MaxBodyBytes)), nil
+	return err
 }
 
-func (s *Server) frontEndpoint(handler http.Handler) (*endpoint, error) {
+// resolver says who is asking, with the given proxies trusted.
+func (s *Server) resolver(trusted []netip.Prefix) (*identity.Resolver, error) {
+	c := &s.config
+	return identity.New(identity.Options{APIKeyHeader: c.APIKeyHeader, BearerAPIKey: c.BearerAPIKey,
+		TrustedProxies: trusted, ClientIPHeader: c.ClientIPHeader,
+		IPv4Bits: c.IPv4Prefix, IPv6Bits: c.IPv6Prefix, FoldPathCase: c.FoldPathCase})
+}
+
+func (s *Server) newDecider(loaded *loadedRules, store caudal.Store, who *identity.Resolver) (*httplimit.Decider, error) {
+	c := &s.config
+	return httplimit.NewDecider(loaded.domain, store, who, httplimit.Options{
+		Families: c.Families, Reset: c.Reset, DryRun: c.DryRun, ChargePreflight: c.ChargePreflight,
+		DenialOrigins: c.DenialOrigins, Clock: s.deps.Clock, Observer: s.metrics, Logger: s.log})
+}
+
+func (s *Server) frontEndpoint(ctx context.Context) (*endpoint, error) {
 	c := &s.config
 	ln, err := listen("listen", c.Listen)
 	if err != nil {
 		return nil, err
 	}
+	server := s.newHTTP(ctx, s.track(boundBody(s.gateway, c.MaxBodyBytes)))
+	return &endpoint{"gateway", server, ln}, nil
+}
+
+// newHTTP makes a server whose calls end when ctx does.
+func (s *Server) newHTTP(ctx context.Context, handler http.Handler) *http.Server {
+	c := &s.config
 	server := gateway.NewServer(handler, gateway.ServerOptions{ReadHeader: c.ReadHeaderTimeout, Read: c.ReadTimeout,
 		Write: c.WriteTimeout, Idle: c.IdleTimeout, MaxHeaderBytes: c.MaxHeaderBytes, Logger: s.log})
-	ctx, cancel := context.WithCancel(context.Background())
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
-	s.cancelCalls = cancel
-	return &endpoint{"gateway", server, ln}, nil
+	return server
 }
 
 func (s *Server) adminEndpoint() (*endpoint, error) {
@@ -178,9 +221,12 @@ func (s *Server) announce(loaded *loadedRules) {
 	s.logWarnings(loaded)
 	s.log.Info("rules loaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
 		"warnings", len(loaded.warnings), "hash", loaded.hash, "store", s.store.kind, "dry_run", s.config.DryRun)
-	s.log.Info("listening", "listener", s.front.name, "address", s.front.ln.Addr().String(), "upstream", s.config.Upstream.Redacted())
-	if s.admin != nil {
-		s.log.Info("listening", "listener", s.admin.name, "address", s.admin.ln.Addr().String())
+	for _, e := range s.endpoints() {
+		attrs := []any{"listener", e.name, "address", e.ln.Addr().String()}
+		if e == s.front {
+			attrs = append(attrs, "upstream", s.config.Upstream.Redacted())
+		}
+		s.log.Info("listening", attrs...)
 	}
 }
 
@@ -192,8 +238,13 @@ func (s *Server) serve(e *endpoint) {
 	})
 }
 
-// Addr gives the address on which the gateway listens.
-func (s *Server) Addr() string { return s.front.ln.Addr().String() }
+// Addr gives the address on which the gateway listens, empty when there is none.
+func (s *Server) Addr() string {
+	if s.front == nil {
+		return ""
+	}
+	return s.front.ln.Addr().String()
+}
 
 // AdminAddr gives the address of the admin listener, empty when it is off.
 func (s *Server) AdminAddr() string {

@@ -2,11 +2,13 @@ package serve
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/failover"
 	"github.com/caudal-dev/caudal/internal/metrics"
 	"github.com/caudal-dev/caudal/memstore"
 )
@@ -17,21 +19,30 @@ type openedStore struct {
 	kind  string
 	stats func() metrics.StoreStats
 	close func() error
+
+	// The rest is for stores that other processes share; nil otherwise.
+	calls    *metrics.StoreCalls
+	state    func() failover.State
+	enforced func(limits map[string]caudal.Limit) // by scope: these are in force now
 }
 
 // storeOptions are what stores need beside their URL.
 type storeOptions struct {
-	maxKeys int
-	clock   caudal.Clock
+	maxKeys   int
+	clock     caudal.Clock
+	timeout   time.Duration
+	instances int
+	alertURL  string
+	log       *slog.Logger
 }
 
 // openers open the stores by the scheme of their URL.
 var openers = map[string]func(url string, o storeOptions) (*openedStore, error){
 	"memory": openMemory,
+	"redis":  openRedis, "rediss": openRedis,
+	"redis-sentinel": openRedis, "rediss-sentinel": openRedis,
+	"redis-cluster": openRedis, "rediss-cluster": openRedis,
 }
-
-// laterStores are those that are known but cannot be opened yet.
-var laterStores = []string{"redis", "rediss", "redis-sentinel", "redis-cluster"}
 
 // openStore opens the store that a URL names.
 func openStore(url string, o storeOptions) (*openedStore, error) {
@@ -39,12 +50,9 @@ func openStore(url string, o storeOptions) (*openedStore, error) {
 	if open := openers[scheme]; open != nil {
 		return open(url, o)
 	}
-	for _, later := range laterStores {
-		if scheme == later { // without the rest, which may hold a password
-			return nil, &Error{What: fmt.Sprintf("store %s:// is known but does not act in this version yet", scheme), Hint: "use memory"}
-		}
-	}
-	return nil, &Error{What: fmt.Sprintf("store %q is not known", scheme), Hint: "use memory"}
+	// Only the scheme is shown: the rest may hold a password.
+	return nil, &Error{What: fmt.Sprintf("store %q is not known", scheme),
+		Hint: "use memory, redis://, rediss://, redis-sentinel:// or redis-cluster://"}
 }
 
 // sweepEvery is how often an idle store in memory gives back what it no longer
