@@ -8,15 +8,12 @@ import (
 	"net"
 	"time"
 
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/status"
 )
 
 // HealthName is the name under which the gRPC health service knows the protocol,
@@ -102,6 +99,7 @@ func (o ServerOptions) settings() []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(or(o.MaxStreams, DefaultMaxStreams)),
 		grpc.MaxRecvMsgSize(or(o.MaxMessage, DefaultMaxMessage)),
+		grpc.ForceServerCodecV2(newCodec()),
 	}
 	if o.TLS != nil {
 		settings = append(settings, grpc.Creds(credentials.NewTLS(o.TLS)))
@@ -156,21 +154,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		<-done
 		return ctx.Err()
 	}
-}
-
-// serviceDesc is the protocol's, but for requests that cannot be decoded: those
-// are the caller's mistake, and it should be told so.
-var serviceDesc = grpc.ServiceDesc{
-	ServiceName: pb.RateLimitService_ServiceDesc.ServiceName,
-	HandlerType: pb.RateLimitService_ServiceDesc.HandlerType,
-	Methods:     []grpc.MethodDesc{{MethodName: "ShouldRateLimit", Handler: shouldRateLimit}},
-	Metadata:    pb.RateLimitService_ServiceDesc.Metadata,
-}
-
-func shouldRateLimit(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	req := new(pb.RateLimitRequest)
-	if err := decode(req); err != nil {
-		return nil, status.Error(codes.InvalidArgument, "the request cannot be decoded: "+status.Convert(err).Message())
-	}
-	return srv.(*Service).ShouldRateLimit(ctx, req)
 }
