@@ -36,6 +36,7 @@ var layers = map[string]layer{
 	"storetest":  {[]string{".", "algorithm", "internal/refmodel"}, "the suite knows the contract and the model, not who passes it"},
 
 	"rule":     {[]string{"."}, "rules speak of limits and know no store"},
+	"ruletest": {[]string{".", "rule", "identity", "httplimit", "memstore"}, "runs test files through the real limiter, in memory"},
 	"identity": {[]string{"."}, "who is asking does not depend on how it is counted"},
 
 	"httplimit": {[]string{".", "rule", "identity"}, "adapters see a store only through the contract"},
@@ -50,6 +51,7 @@ var layers = map[string]layer{
 	"internal/benchreport": {nil, "reads the output of go test -bench"},
 	"internal/rlsbench":    {nil, "a client of a published protocol knows nothing of who serves it"},
 	"internal/metrics":     {[]string{".", "rule", "httplimit"}, "metrics are one observer among others"},
+	"internal/rulewatch":   {[]string{"rule"}, "notices that rules have changed; what follows is for others"},
 	"internal/serve":       {[]string{"*"}, "the wiring knows all"},
 	"internal/cli":         {[]string{"*"}, "the commands know all"},
 	"internal/testutil":    {[]string{"*"}, "only tests import it"},
@@ -71,7 +73,7 @@ var onlyTests = []string{"storetest", "internal/testutil", "internal/refmodel"}
 // libraries says which packages may import a module of others. A library is
 // named by the package that is about it, so that it can be exchanged there.
 var libraries = map[string]layer{
-	"go.yaml.in/yaml/v3":                      {[]string{"rule", "internal/serve", "internal/cli"}, "YAML is the format of rules and of caudal.yaml"},
+	"go.yaml.in/yaml/v3":                      {[]string{"rule", "ruletest", "internal/serve", "internal/cli"}, "YAML is the format of rules and of caudal.yaml"},
 	"github.com/redis/rueidis":                {[]string{"redisstore"}, "only the Redis store speaks to Redis"},
 	"github.com/redis/go-redis/v9":            {[]string{"redisstore"}, "only the Redis store speaks to Redis"},
 	"github.com/sony/gobreaker/v2":            {[]string{"redisstore", "internal/serve"}, "the circuit breaker around a store"},
@@ -85,7 +87,7 @@ var libraries = map[string]layer{
 	"github.com/prometheus/common":            {[]string{"internal/metrics", "internal/serve", "envoyrls"}, "metrics are one observer among others"},
 	"github.com/spf13/cobra":                  {[]string{"cmd/caudal", "internal/cli"}, "commands and flags"},
 	"github.com/spf13/pflag":                  {[]string{"cmd/caudal", "internal/cli", "internal/serve"}, "commands and flags"},
-	"github.com/fsnotify/fsnotify":            {[]string{"internal/serve"}, "reloading when a file changes"},
+	"github.com/fsnotify/fsnotify":            {[]string{"internal/rulewatch"}, "reloading when a file changes"},
 	"golang.org/x/net":                        {[]string{"gateway", "internal/serve"}, "HTTP/2 details that net/http keeps to itself"},
 	"golang.org/x/sync":                       {[]string{"internal/serve"}, "groups of goroutines"},
 }

@@ -72,28 +72,47 @@ func (o Options) Parse(name string, data []byte) (*Set, []Warning, error) {
 // warning. The whole set loads, or none of it. The error is of type Errors when
 // files were read and are wrong.
 func (o Options) Load(paths ...string) (*Set, []Warning, error) {
+	sources, err := listAll(paths)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range sources {
+		if sources[i].data, err = readBounded(sources[i].name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return o.parse(sources)
+}
+
+// Files gives the names of the files that Load reads at the paths.
+func Files(paths ...string) ([]string, error) {
+	sources, err := listAll(paths)
+	names := make([]string, len(sources))
+	for i, src := range sources {
+		names[i] = src.name
+	}
+	return names, err
+}
+
+func listAll(paths []string) ([]source, error) {
 	if len(paths) == 0 {
-		return nil, nil, errors.New("rule: no path to load rules from")
+		return nil, errors.New("rule: no path to load rules from")
 	}
 	var sources []source
 	seen := map[string]bool{}
 	for _, path := range paths {
 		found, err := listFiles(path)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, src := range found {
-			if seen[src.name] {
-				continue // a directory and a file in it
+			if !seen[src.name] { // a directory and a file in it
+				seen[src.name] = true
+				sources = append(sources, src)
 			}
-			seen[src.name] = true
-			if src.data, err = readBounded(src.name); err != nil {
-				return nil, nil, err
-			}
-			sources = append(sources, src)
 		}
 	}
-	return o.parse(sources)
+	return sources, nil
 }
 
 // source is the text of one file.
