@@ -3,6 +3,7 @@ package redistest
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,14 +76,36 @@ func (c *Cluster) URL() string {
 	return "redis-cluster://" + strings.Join(addrs, ",")
 }
 
-// Reshard moves n slots from one master to another, by redis-cli.
+// Failover makes a replica the master of its slots and waits until the old one has
+// stepped down.
+func (c *Cluster) Failover(replica *Server) {
+	c.t.Helper()
+	replica.Do("CLUSTER", "FAILOVER")
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if slices.Contains(c.Masters(), replica) && len(c.Masters()) == 3 {
+			return
+		}
+	}
+	c.t.Fatalf("%s did not become the one master of its slots", replica.Addr)
+}
+
+// Reshard moves n slots from one master to another, by redis-cli. Right after a
+// failover it waits until the nodes agree who is master.
 func (c *Cluster) Reshard(from, to *Server, n int) {
 	c.t.Helper()
-	out, err := exec.Command("redis-cli", "--cluster", "reshard", from.Addr, "--cluster-from", from.Do("CLUSTER", "MYID"),
-		"--cluster-to", to.Do("CLUSTER", "MYID"), "--cluster-slots", strconv.Itoa(n), "--cluster-yes").CombinedOutput()
-	if err != nil {
-		c.t.Fatalf("redis-cli --cluster reshard: %v: %s", err, out)
+	var out []byte
+	var err error
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		out, err = exec.Command("redis-cli", "--cluster", "reshard", from.Addr, "--cluster-from", from.Do("CLUSTER", "MYID"),
+			"--cluster-to", to.Do("CLUSTER", "MYID"), "--cluster-slots", strconv.Itoa(n), "--cluster-yes").CombinedOutput()
+		if err == nil {
+			return
+		}
+		if !strings.Contains(string(out), "don't agree") {
+			break
+		}
 	}
+	c.t.Fatalf("redis-cli --cluster reshard: %v: %s", err, out)
 }
 
 // Sentinels is a master with a replica, watched by three sentinels.

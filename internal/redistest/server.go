@@ -215,7 +215,7 @@ func (s *Server) cli(command ...string) *exec.Cmd {
 		args = append(args, "--no-auth-warning", "-a", s.Password)
 	}
 	if s.TLS != nil {
-		args = append(args, "--tls", "--cacert", s.TLS.CA, "--cert", s.TLS.ClientCert, "--key", s.TLS.ClientKey)
+		args = append(args, "--tls", "--insecure", "--cacert", s.TLS.CA, "--cert", s.TLS.ClientCert, "--key", s.TLS.ClientKey)
 	}
 	return exec.Command("redis-cli", append(args, command...)...)
 }

@@ -10,7 +10,8 @@
 -- instant is exact and their difference with now need not be. Or a list of one
 -- number: the instant for which boundaries are missing, and nothing is changed.
 --
--- TAKE is the algorithm's function. The key's time to live is the time until its
+-- Why a script: what is read must still hold when it is written. TAKE is the
+-- algorithm's function. The key's time to live is the time until its
 -- state is the same as a fresh one, and a minute more when the caller brings the
 -- time, whose clock and whose fellow callers' clocks need not agree with the
 -- server's. A call that writes nothing still heals a missing time to live.
