@@ -104,11 +104,11 @@ func (s *Store) askFor(r *request, calls []caudal.Call, members []int, alone boo
 	}
 	var buf [128]byte
 	for _, i := range members {
-		q.args = append(q.args, string(s.appendParams(buf[:0], calls[i].Limit, r.cost(calls, i), wall)))
+		q.args = append(q.args, string(s.appendCall(buf[:0], &calls[i], r.cost(calls, i), wall)))
 	}
 	if shared {
 		for _, i := range members {
-			q.args = append(q.args, string(s.appendParams(buf[:0], calls[i].Limit, uint64(calls[i].Cost), wall)))
+			q.args = append(q.args, string(s.appendCall(buf[:0], &calls[i], uint64(calls[i].Cost), wall)))
 		}
 	}
 	return q

@@ -245,7 +245,10 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 	}
 	if len(calls) == 1 {
 		c := &calls[0]
-		return s.take(ctx, at, c.Limit, counterOf(c.Limit, c.Key), c.Cost, c.Mode == caudal.Enforce, &out[0])
+		return s.take(ctx, at, c, counterOf(c.Limit, c.Key), &out[0])
+	}
+	if calls[0].Alone {
+		return s.takeAlone(ctx, at, calls, out)
 	}
 	r := requests.Get().(*request)
 	defer requests.Put(r)
@@ -274,14 +277,15 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 // TakeKey decides one limit; see caudal.KeyStore.
 func (s *Store) TakeKey(ctx context.Context, at caudal.Instant, limit *caudal.Compiled, key string, cost uint32) (caudal.Decision, error) {
 	var d caudal.Decision
-	err := s.take(ctx, at, limit, counterOf(limit, key), cost, true, &d)
+	err := s.take(ctx, at, &caudal.Call{Limit: limit, Cost: cost}, counterOf(limit, key), &d)
 	return d, err
 }
 
 // take decides one limit by itself. Whether it is enforced makes no difference to
 // what is charged: it is when it has room.
-func (s *Store) take(ctx context.Context, at caudal.Instant, l *caudal.Compiled, c counter, cost uint32, enforced bool, d *caudal.Decision) error {
-	known := s.denials != nil && enforced && s.serverTime(at)
+func (s *Store) take(ctx context.Context, at caudal.Instant, call *caudal.Call, c counter, d *caudal.Decision) error {
+	l, cost := call.Limit, call.Cost
+	known := s.denials != nil && call.Mode == caudal.Enforce && s.serverTime(at)
 	if known && s.denials.deny(l, c, uint64(cost), d) {
 		s.observer.DeniedLocally()
 		return nil
@@ -295,7 +299,7 @@ func (s *Store) take(ctx context.Context, at caudal.Instant, l *caudal.Compiled,
 	if known {
 		sent, drops = s.denials.stamp(c)
 	}
-	q, err := s.askOne(ctx, ses, l, c, cost, s.instant(ses, at))
+	q, err := s.askOne(ctx, ses, call, c, s.instant(ses, at))
 	if err != nil {
 		return err
 	}
@@ -312,13 +316,13 @@ func (s *Store) serverTime(at caudal.Instant) bool { return !s.callerTime || at.
 
 // askOne asks for one limit, again with other boundaries while the server's time
 // lies outside those that it was given.
-func (s *Store) askOne(ctx context.Context, ses *session, l *caudal.Compiled, c counter, cost uint32, t instant) (*ask, error) {
+func (s *Store) askOne(ctx context.Context, ses *session, call *caudal.Call, c counter, t instant) (*ask, error) {
 	var buf [96]byte
 	key := s.name(c)
 	for range maxAsks {
 		q := &ask{
-			forms: 1 << formOf(l), keys: []string{key},
-			args: []string{string(s.appendParams(buf[:0], l, uint64(cost), t.wall))},
+			forms: 1 << formOf(call.Limit), keys: []string{key},
+			args: []string{string(s.appendCall(buf[:0], call, uint64(call.Cost), t.wall))},
 		}
 		q, err := s.submit(ctx, ses, q, t.now)
 		if err != nil || q.verdicts != "" {

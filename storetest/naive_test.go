@@ -45,6 +45,15 @@ func (c cell) clone() *cell {
 	return &c
 }
 
+// takeCall is take, counting also what is denied where that is asked for.
+func (c *cell) takeCall(call caudal.Call, now int64, cost uint32) (d caudal.Decision) {
+	if !call.CountDenied || call.Limit.Algorithm() != caudal.FixedWindow {
+		return c.take(call.Limit, now, cost)
+	}
+	c.fw, d = c.fw.TakeCounting(call.Limit, now, cost)
+	return d
+}
+
 func (c *cell) take(l *caudal.Compiled, now int64, cost uint32) (d caudal.Decision) {
 	switch l.Algorithm() {
 	case caudal.TokenBucket:
@@ -101,6 +110,18 @@ func (n *naive) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if len(calls) > 0 && calls[0].Alone && n.fault != "alone is together" {
+		for i := range calls {
+			n.together(at, calls[i:i+1], out[i:i+1])
+		}
+		return nil
+	}
+	n.together(at, calls, out)
+	return nil
+}
+
+// together decides calls that are charged together or not at all.
+func (n *naive) together(at caudal.Instant, calls []caudal.Call, out []caudal.Decision) {
 	for i, c := range calls {
 		out[i] = n.decide(at, calls, i, n.sum(calls, i))
 		if n.fault == "peek counts" && c.Cost == 0 {
@@ -120,21 +141,24 @@ func (n *naive) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 	}
 	if verdict.Allowed || n.fault == "charges limit by limit" {
 		n.charge(at, calls, out)
-	} else {
-		for i := range out {
-			if out[i].Allowed {
-				out[i] = n.decide(at, calls, i, 0)
-			}
+		return
+	}
+	for i, c := range calls {
+		switch {
+		case out[i].Allowed:
+			out[i] = n.decide(at, calls, i, 0)
+		case c.CountDenied && n.fault != "forgets denied calls":
+			now := n.micros(c.Limit, at)
+			n.cell(c.Limit, string(c.Key), now).takeCall(c, now, c.Cost)
 		}
 	}
-	return nil
 }
 
 func (n *naive) decide(at caudal.Instant, calls []caudal.Call, i int, cost uint64) caudal.Decision {
 	l := calls[i].Limit
 	now := n.micros(l, at)
 	c := n.cell(l, string(calls[i].Key), now).clone()
-	d := c.take(l, now, uint32(min(cost, math.MaxUint32)))
+	d := c.takeCall(calls[i], now, uint32(min(cost, math.MaxUint32)))
 	if cost > math.MaxUint32 {
 		d = c.take(l, now, 0)
 		d.Allowed, d.Never = false, true
@@ -164,12 +188,12 @@ func (n *naive) sum(calls []caudal.Call, i int) (sum uint64) {
 
 func (n *naive) charge(at caudal.Instant, calls []caudal.Call, out []caudal.Decision) {
 	for i, c := range calls {
-		if c.Mode != caudal.Enforce && !out[i].Allowed {
+		if c.Mode != caudal.Enforce && !out[i].Allowed && !c.CountDenied {
 			continue
 		}
 		now := n.micros(c.Limit, at)
 		cell := n.cell(c.Limit, string(c.Key), now)
-		d := cell.take(c.Limit, now, c.Cost)
+		d := cell.takeCall(c, now, c.Cost)
 		if n.fault == "checks, then increments" && !d.Allowed {
 			d.Allowed, d.Charged, d.RetryAfter = true, true, 0
 		}

@@ -62,6 +62,8 @@ func TestEveryFaultIsFound(t *testing.T) {
 		"refunds the present window":            "Refund/FixedWindow",
 		"refunds the newest entry":              "Refund/SlidingLog",
 		"reset clears everything":               "Reset/MakesFresh",
+		"alone is together":                     "Alone/EachIsChargedByItself",
+		"forgets denied calls":                  "Alone/CountDenied",
 		"forecasts charge":                      "Forecast/RunsAhead",
 	} {
 		t.Run(strings.ReplaceAll(fault, " ", "_"), func(t *testing.T) {

@@ -59,8 +59,8 @@ end
 -- together decides n limits whose counters are KEYS[k + 1] and on. First every
 -- limit is asked as if nothing else were there. If the enforced ones have room,
 -- each with room is charged, enforced ones first; limits that share a counter are
--- asked again then, one after the other. If not, nothing is written, and limits
--- with room say what remains without the request.
+-- asked again then, one after the other. If not, nothing is written but what counts
+-- denied calls, and limits with room say what remains without the request.
 local function together(k, n, a)
   local modes = ARGV[a]
   local all, any_quota, quota_denies, denied = {}, false, true, false
@@ -85,8 +85,9 @@ local function together(k, n, a)
       local d = all[i]
       if d[1] % 2 == 1 then
         d[1], d[2], d[3], d[4], d[5], d[6], d[7] = d[8](now, KEYS[k + i], ARGV[a + i], true)
+        d[6] = nil
       end
-      write(KEYS[k + i], nil, d[7])
+      write(KEYS[k + i], d[6], d[7])
     end
   else
     for pass = 1, 2 do

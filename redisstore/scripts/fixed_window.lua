@@ -13,14 +13,16 @@
 -- calendar, four boundaries i8: the starts of the previous, the present and the
 -- next window by the caller's clock, and the end of the next. The script picks by
 -- its own time. When that lies outside, it gives the instant instead of a
--- decision, has changed nothing, and is asked again with other boundaries.
+-- decision, has changed nothing, and is asked again with other boundaries. One
+-- more byte at the end makes denied calls count, as TakeCounting of the Go file
+-- does.
 --
 -- Gives the same list as token_bucket.lua; the instant of a charge is the start
 -- of its window.
 
 --@ fixed_window
 local function window_of(x, p)
-  if #p == 24 then
+  if #p < 26 then
     local length, offset = unpack('>I7I7', p, 11)
     local start = x - (x - offset) % length
     return start, start + length
@@ -48,6 +50,7 @@ end
 
 local function fixed_window(now, key, p, peek)
   local _, cost, capacity = unpack('>BI5I4', p)
+  local counting = #p % 2 == 1
   if capacity == 0 then return 2, 0, 0, 0, 0, nil, now end
   if peek then cost = 0 end
   local held, count = window_state(key)
@@ -59,7 +62,9 @@ local function fixed_window(now, key, p, peek)
   local fresh = now
   if held < start then count = 0 elseif count > 0 then fresh = stop end
   local flags, at, value = 0, 0, nil
-  if cost == 0 or count + cost <= capacity then
+  if cost == 0 and counting and count > capacity and not peek then
+    at = stop
+  elseif cost == 0 or count + cost <= capacity then
     flags = 1
     if cost > 0 then
       flags, at, count, fresh = 5, start, count + cost, stop
@@ -69,6 +74,11 @@ local function fixed_window(now, key, p, peek)
     flags = 2
   else
     at = stop
+  end
+  if counting and cost > 0 and flags ~= 5 then
+    count, fresh = count + cost, stop
+    if count > 4294967295 then count = 4294967295 end
+    value = window_value(start, count)
   end
   local remaining, reset = 0, 0
   if count < capacity then remaining = capacity - count end

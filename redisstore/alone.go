@@ -1,0 +1,48 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/caudal-dev/caudal"
+)
+
+// takeAlone decides calls that each stand for themselves: at once, so that they
+// share script calls, but one after the other where two have one counter. When one
+// fails there is no decision, and others may have been charged.
+func (s *Store) takeAlone(ctx context.Context, at caudal.Instant, calls []caudal.Call, out []caudal.Decision) error {
+	r := requests.Get().(*request)
+	defer requests.Put(r)
+	r.fill(calls)
+	if r.shared {
+		for i := range calls {
+			if err := s.take(ctx, at, &calls[i], r.counters[i], &out[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	errs := make([]error, len(calls))
+	var wg sync.WaitGroup
+	for i := range calls[1:] {
+		wg.Go(func() { errs[i+1] = s.take(ctx, at, &calls[i+1], r.counters[i+1], &out[i+1]) })
+	}
+	errs[0] = s.take(ctx, at, &calls[0], r.counters[0], &out[0])
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendCall packs a call: its limit and cost, and for a fixed window whether it
+// counts also when it is denied.
+func (s *Store) appendCall(b []byte, c *caudal.Call, cost uint64, wall int64) []byte {
+	b = s.appendParams(b, c.Limit, cost, wall)
+	if c.CountDenied && c.Limit.Algorithm() == caudal.FixedWindow {
+		b = append(b, 1)
+	}
+	return b
+}
