@@ -55,20 +55,21 @@ var layers = map[string]layer{
 	"internal/serve":       {[]string{"*"}, "the wiring knows all"},
 	"internal/cli":         {[]string{"*"}, "the commands know all"},
 	"internal/testutil":    {[]string{"*"}, "only tests import it"},
+	"internal/redistest":   {nil, "starting servers needs nothing of ours"},
 	"internal/refmodel":    {[]string{"."}, "a second opinion shares no code with the first"},
 	"cmd/caudal":           {[]string{"internal/serve", "internal/cli"}, "main is signals and exit codes"},
 }
 
 // testLayers may be imported by the tests of any package beside what the package
 // itself may import: fakes and the suite.
-var testLayers = []string{".", "algorithm", "memstore", "storetest", "internal/testutil", "internal/refmodel"}
+var testLayers = []string{".", "algorithm", "memstore", "redisstore", "storetest", "internal/testutil", "internal/redistest", "internal/refmodel"}
 
 // houseTests are what the tests of the house rules, in the root folder, may
 // import: they check the pages of the whole repository.
 var houseTests = []string{"rule"}
 
 // onlyTests are imported by tests alone, and by one another.
-var onlyTests = []string{"storetest", "internal/testutil", "internal/refmodel"}
+var onlyTests = []string{"storetest", "internal/testutil", "internal/redistest", "internal/refmodel"}
 
 // libraries says which packages may import a module of others. A library is
 // named by the package that is about it, so that it can be exchanged there.
