@@ -1,5 +1,7 @@
 package rule
 
+import "strings"
+
 // Entry is one key and value of a descriptor, as Envoy sends it.
 type Entry struct{ Key, Value string }
 
@@ -82,4 +84,15 @@ func (n *node) takes(v string) bool {
 		return n.match.match(v)
 	}
 	return n.value == v
+}
+
+// ParseDescriptor reads a descriptor written as "key=value,key2=value2", as
+// command lines and tests have it. A value cannot hold a comma there.
+func ParseDescriptor(text string) []Entry {
+	var entries []Entry
+	for pair := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(pair, "=")
+		entries = append(entries, Entry{strings.TrimSpace(key), value})
+	}
+	return entries
 }

@@ -68,7 +68,7 @@ func (o Options) Parse(name string, data []byte) (*Set, []Warning, error) {
 
 // Load reads the rules at the paths, each a file or a directory. Of a directory
 // it reads the files that end in .yaml or .yml, without dot files, what editors
-// leave behind, and folders in it; an empty file there is skipped with a
+// leave behind, tests (names that end in _test.yaml), and folders in it; an empty file there is skipped with a
 // warning. The whole set loads, or none of it. The error is of type Errors when
 // files were read and are wrong.
 func (o Options) Load(paths ...string) (*Set, []Warning, error) {
@@ -156,13 +156,17 @@ func listFiles(path string) ([]source, error) {
 	return found, nil
 }
 
-// isRuleFile leaves out dot files (..data of a ConfigMap among them) and the
-// names that editors give to copies and locks.
+// isRuleFile leaves out dot files (..data of a ConfigMap among them), the names
+// that editors give to copies and locks, and the tests that lie beside rules.
 func isRuleFile(name string) bool {
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.HasPrefix(name, "~") {
 		return false
 	}
-	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+	base, isYAML := strings.CutSuffix(name, ".yaml")
+	if !isYAML {
+		base, isYAML = strings.CutSuffix(name, ".yml")
+	}
+	return isYAML && !strings.HasSuffix(base, "_test")
 }
 
 // readBounded reads a file, but not much more than the parser would accept.
