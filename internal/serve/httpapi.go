@@ -1,0 +1,48 @@
+package serve
+
+import (
+	"context"
+	"io"
+	"net/http"
+)
+
+// openAPI listens for the protocols that others ask for decisions by over HTTP.
+func (s *Server) openAPI(ctx context.Context) error {
+	if s.config.httpOff() {
+		return nil
+	}
+	handler := s.track(s.apiHandler())
+	for _, address := range s.config.HTTPListen {
+		ln, err := listen("http_listen", address)
+		if err != nil {
+			return err
+		}
+		s.api = append(s.api, &endpoint{"http", s.newHTTP(ctx, handler), ln})
+	}
+	return nil
+}
+
+// apiHandler is what answers there. Each protocol registers its own paths.
+func (s *Server) apiHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthcheck", s.healthcheck)
+	return mux
+}
+
+// healthcheck says whether this instance should be asked.
+func (s *Server) healthcheck(w http.ResponseWriter, _ *http.Request) {
+	if s.draining.Load() {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	_, _ = io.WriteString(w, "OK") // a client that has gone needs no answer
+}
+
+// APIAddrs gives the addresses on which the decision API listens.
+func (s *Server) APIAddrs() []string {
+	var all []string
+	for _, e := range s.api {
+		all = append(all, e.ln.Addr().String())
+	}
+	return all
+}
