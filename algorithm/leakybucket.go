@@ -46,10 +46,17 @@ type pace struct {
 	period, rate uint64
 }
 
+// long is beyond what any limit takes to recover, from any instant. A longer time
+// counts as this: it comes up when the rate fell far below that of the receipt.
+const long = 1 << 53
+
 // span gives the length of n intervals.
 func (p pace) span(n uint64) Turn {
 	hi, lo := bits.Mul64(n, p.period)
 	q, r := wide{hi, lo}.div(p.rate)
+	if q >= long {
+		return Turn{Micros: long}
+	}
 	return Turn{int64(q), uint32(r)}
 }
 
@@ -253,9 +260,13 @@ func (s LeakyBucket) Refund(r caudal.Receipt, now int64, n uint32) LeakyBucket {
 	}
 	if turns(r.Cost-1) == s.Last {
 		s.Last = p.sub(s.Last, p.span(uint64(n)))
+		if s.Last.Micros < -long {
+			s.Last = Turn{Micros: -long}
+		}
 		return s.settle(p)
 	}
 	freed := append([]Turn(nil), s.Freed...)
+	n = min(n, MaxFreed) // turns that became one in a slower rate would not fill it
 	for k := r.Cost; k > 0 && n > 0 && len(freed) < MaxFreed; k, n = k-1, n-1 {
 		t := turns(k - 1)
 		if t.ceil() < now || !t.less(s.Last) {

@@ -166,6 +166,13 @@ func same(got, want caudal.Decision) error {
 	return nil
 }
 
+// beyond reports whether a decision speaks of an instant that Lua's numbers do not
+// hold exactly: some of what follows from a limit of two centuries that was made
+// slower while calls were waiting.
+func beyond(now int64, d caudal.Decision) bool {
+	return now+max(d.ResetAfter, d.RetryAfter, d.Delay).Microseconds() >= 1<<53
+}
+
 // trace runs one random trace through both forms.
 func trace(t *rapid.T, s *redisstore.Store, a caudal.Algorithm) {
 	ctx := context.Background()
@@ -222,6 +229,9 @@ func trace(t *rapid.T, s *redisstore.Store, a caudal.Algorithm) {
 			got, err := s.TakeKey(ctx, instant, l, key, cost)
 			if err != nil {
 				t.Fatalf("TakeKey(%s, at %d, cost %d) = %v", l.Limit(), now, cost, err)
+			}
+			if beyond(now, want) {
+				return
 			}
 			if err := same(got, want); err != nil {
 				t.Fatalf("TakeKey(%s, at %d, cost %d):\n%v", l.Limit(), now, cost, err)

@@ -135,15 +135,19 @@ local function leaky_bucket(now, key, p, peek)
     s.tail, s.freed, fm = s.tail:sub(12), s.freed - 1, nil
     if s.freed > 0 then fm, ff = unpack('>I7I4', s.tail) end
   else
+    -- The first turn must lie this far ahead at most for the last to fit. Asking so
+    -- keeps sums below 2^53: the last turn of a call that does not fit may lie
+    -- beyond it.
+    local ahead, ahead_f = sub(lm, lf, cm, cf, rate)
     local first, first_f = tail()
-    local last, last_f = add(first, first_f, cm, cf, rate)
-    if less(latest, latest_f, last, last_f) then
-      if cost == 1 and fm then last, last_f = fm, ff end
-      x, xf = sub(last, last_f, lm, lf, rate)
+    if less(now + ahead, ahead_f, first, first_f) then
+      if cost == 1 and fm then first, first_f = fm, ff end
+      x, xf = sub(first, first_f, ahead, ahead_f, rate)
       if xf > 0 then x, xf = x + 1, 0 end
     else
       flags, x, xf = 5, first, first_f
-      s.m, s.f, s.rate = last, last_f, rate
+      s.m, s.f = add(first, first_f, cm, cf, rate)
+      s.rate = rate
     end
   end
   local fresh, reset, remaining = now, 0, 0
@@ -254,7 +258,8 @@ local function refund(now, key, p, n, at)
     settle(s, turns, im, if_, rate)
     return encode(s, turns, rate)
   end
-  for k = cost, math.max(1, cost - FREED + 1), -1 do
+  if n > FREED then n = FREED end
+  for k = cost, 1, -1 do
     if n == 0 or #turns >= FREED then break end
     m, f = turn(k - 1)
     local c = m
