@@ -282,7 +282,6 @@ func TestStartRefuses(t *testing.T) {
 		"several domains": {Config{Upstream: up, Rules: []string{two}}, "2 domains and none is named: public-api, shop", false},
 		"unknown domain":  {Config{Upstream: up, Rules: []string{two}, Domain: "shops"}, `domain "shops" is not among the rules: they hold public-api, shop`, false},
 		"no such file":    {Config{Upstream: up, Rules: []string{two + "/c.yaml"}}, "c.yaml", false},
-		"redis":           {Config{Upstream: up, Limit: "1/s", Store: "redis://user:secret@host"}, "store redis:// is known but does not act", false},
 		"unknown store":   {Config{Upstream: up, Limit: "1/s", Store: "mysql://user:secret@host"}, `store "mysql" is not known`, false},
 		"bad address":     {Config{Upstream: up, Limit: "1/s", Listen: "8000"}, `listen: "8000" is no address`, false},
 		"bad upstream":    {Config{Upstream: &url.URL{Scheme: "ftp", Host: "x"}, Limit: "1/s"}, "the scheme must be http", false},

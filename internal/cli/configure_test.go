@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/caudal-dev/caudal/httplimit"
+)
+
+// configureWith reads settings from a file of this text, an environment and
+// flags.
+func configureWith(t *testing.T, file string, environ []string, args ...string) (*settings, error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if file != "" {
+		if err := os.WriteFile(defaultConfig, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	f := addSettings(flags)
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	s, _, err := configure(f, environ)
+	return s, err
+}
+
+func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
+	const file = "limit: 1/s\nby: path\ndomain: file\nrules: [a.yaml, b.yaml]\ndry_run: true\n"
+	environ := []string{"CAUDAL_BY=host", "CAUDAL_DOMAIN=environment", "CAUDAL_RULES=c.yaml, d.yaml", "CAUDAL_LIMIT="}
+	s, err := configureWith(t, file, environ, "--domain", "flag", "--dry-run=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{s.Limit, s.By, s.Domain, strings.Join(s.Rules, " ")}
+	if want := []string{"1/s", "host", "flag", "c.yaml d.yaml"}; !slices.Equal(got, want) || s.DryRun {
+		t.Errorf("limit, by, domain, rules, dry run = %q, %v, want %q, false", got, s.DryRun, want)
+	}
+	s, err = configureWith(t, file, environ, "--rules", "e,f.yaml", "--rules", "g.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"e,f.yaml", "g.yaml"}; !slices.Equal(s.Rules, want) {
+		t.Errorf("rules of two flags = %q, want %q", s.Rules, want)
+	}
+}
+
+// TestEverySettingActs sets each in caudal.yaml and looks where it went.
+func TestEverySettingActs(t *testing.T) {
+	const file = `
+upstream: http://127.0.0.1:3000/api
+limit: 100/m burst 20
+by: header:X-Tenant
+rules: rules
+domain: shop
+dry_run: true
+listen: :9000
+admin_listen: off
+trusted_proxies: [10.0.0.0/8, "2001:db8::1"]
+http_listen: [":9080", "unix:/run/caudal.sock"]
+store: memory
+store_timeout: 10ms
+alert_url: https://alerts.example/caudal
+expected_instances: 3
+max_keys: 1000
+log_level: warn
+log_format: json
+merge_domains: true
+client_ip_header: X-Client
+api_key_header: X-Key
+bearer_api_key: true
+fold_path_case: true
+ipv4_prefix: 24
+ipv6_prefix: 56
+header_families: draft
+reset_format: delta
+charge_preflight: true
+denial_origins: https://a.example
+upstream_host: true
+upstream_dial_timeout: 1s
+upstream_tls_timeout: 2s
+upstream_header_timeout: off
+upstream_idle_timeout: 4s
+read_header_timeout: 5s
+read_timeout: 6s
+write_timeout: 7s
+idle_timeout: 8s
+max_header_bytes: 4096
+max_body_bytes: 1000000
+secret_file: secret
+shutdown_timeout: 9s
+`
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := configureWith(t, strings.Replace(file, "secret_file: secret", "secret_file: "+secret, 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &s.Config
+	for name, ok := range map[string]bool{
+		"upstream":        c.Upstream.String() == "http://127.0.0.1:3000/api",
+		"limit":           c.Limit == "100/m burst 20",
+		"by":              c.By == "header:X-Tenant",
+		"rules":           len(c.Rules) == 1 && filepath.Base(c.Rules[0]) == "rules",
+		"domain":          c.Domain == "shop",
+		"dry_run":         c.DryRun,
+		"listen":          c.Listen == ":9000",
+		"admin_listen":    c.AdminListen == "off",
+		"trusted_proxies": slices.Equal(c.TrustedProxies, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}),
+		"http_listen":     slices.Equal(c.HTTPListen, []string{":9080", "unix:/run/caudal.sock"}),
+		"secret_file":     string(c.Secret) == "0123456789abcdef",
+		"store_timeout":   c.StoreTimeout == 10*time.Millisecond, "alert_url": c.AlertURL == "https://alerts.example/caudal",
+		"expected_instances": c.ExpectedInstances == 3,
+		"store":              c.Store == "memory", "max_keys": c.MaxKeys == 1000,
+		"log_level": s.logLevel == slog.LevelWarn, "log_format": s.logFormat == "json",
+		"merge_domains": c.MergeDomains, "client_ip_header": c.ClientIPHeader == "X-Client", "api_key_header": c.APIKeyHeader == "X-Key",
+		"bearer_api_key": c.BearerAPIKey, "fold_path_case": c.FoldPathCase, "ipv4_prefix": c.IPv4Prefix == 24, "ipv6_prefix": c.IPv6Prefix == 56,
+		"header_families": c.Families == httplimit.Draft, "reset_format": c.Reset == httplimit.ResetDelta,
+		"charge_preflight": c.ChargePreflight, "denial_origins": slices.Equal(c.DenialOrigins, []string{"https://a.example"}), "upstream_host": c.UpstreamHost,
+		"upstream_dial_timeout": c.UpstreamTimeouts.Dial == time.Second, "upstream_tls_timeout": c.UpstreamTimeouts.TLSHandshake == 2*time.Second,
+		"upstream_header_timeout": c.UpstreamTimeouts.ResponseHeader < 0, "upstream_idle_timeout": c.UpstreamTimeouts.Idle == 4*time.Second,
+		"read_header_timeout": c.ReadHeaderTimeout == 5*time.Second, "read_timeout": c.ReadTimeout == 6*time.Second,
+		"write_timeout": c.WriteTimeout == 7*time.Second, "idle_timeout": c.IdleTimeout == 8*time.Second,
+		"max_header_bytes": c.MaxHeaderBytes == 4096, "max_body_bytes": c.MaxBodyBytes == 1_000_000, "shutdown_timeout": c.ShutdownTimeout == 9*time.Second,
+	} {
+		if !ok {
+			t.Errorf("%s in caudal.yaml does not arrive: %+v", name, *s)
+		}
+		if !strings.Contains(file, "\n"+name+": ") {
+			t.Errorf("%s is checked but not set", name)
+		}
+	}
+	for _, name := range settingNames() {
+		if !strings.Contains(file, "\n"+name+": ") {
+			t.Errorf("%s is a setting that this test does not set", name)
+		}
+	}
+}
+
+// TestPathsInTheFileAreRelativeToIt reads a file of another folder.
+func TestPathsInTheFileAreRelativeToIt(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "settings.yaml")
+	if err := os.WriteFile(file, []byte("rules: [rules, /etc/caudal/rules]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := configureWith(t, "limit: 9/s\n", nil, "--config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{filepath.Join(dir, "rules"), "/etc/caudal/rules"}; !slices.Equal(s.Rules, want) || s.Limit != "" {
+		t.Errorf("rules = %q, want %q; limit = %q, want none: ./caudal.yaml must not be read", s.Rules, want, s.Limit)
+	}
+}
+
+func TestSettingsAreWellNamed(t *testing.T) {
+	name := regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	seen := map[string]bool{}
+	for _, s := range append(settingNames(), laterSettings...) {
+		if !name.MatchString(s) || seen[s] {
+			t.Errorf("setting %q: want words joined by _, once, and not among those to come", s)
+		}
+		seen[s] = true
+		// A cluster sets these for a service named caudal.
+		if s == "port" || strings.HasPrefix(s, "port_") || strings.HasPrefix(s, "service_") {
+			t.Errorf("setting %q would be set by a cluster", s)
+		}
+	}
+	for i := range allSettings {
+		if allSettings[i].help == "" {
+			t.Errorf("setting %s has no help", allSettings[i].name)
+		}
+	}
+}
+
+func TestMistypedEnvironmentIsNoticed(t *testing.T) {
+	got := mistypedEnv([]string{"CAUDAL_UPSTRAEM=x", "CAUDAL_UPSTREAM=x", "CAUDAL_CONFIG=x", "CAUDAL_SERVICE_HOST=10.0.0.1",
+		"CAUDAL_PORT=tcp://10.0.0.1:8000", "CAUDAL_PORT_8000_TCP_ADDR=10.0.0.1", "UPSTRAEM=x", "CAUDAL_LISTENN="})
+	if want := []string{"CAUDAL_UPSTRAEM is not read; did you mean CAUDAL_UPSTREAM?"}; !slices.Equal(got, want) {
+		t.Errorf("mistypedEnv = %q, want %q", got, want)
+	}
+}
+
+func TestConfigFileIsBounded(t *testing.T) {
+	_, err := configureWith(t, "# "+strings.Repeat("x", maxConfigBytes), nil)
+	if err == nil || !strings.Contains(err.Error(), "is over 1048576 bytes") {
+		t.Errorf("a file of more than 1 MiB = %v", err)
+	}
+}
+
+func FuzzReadConfig(f *testing.F) {
+	f.Add([]byte("upstream: http://127.0.0.1:3000\nlimit: 100/m\n"))
+	f.Add([]byte("a: &a [*a]\n? [x]\n: y\n"))
+	f.Add([]byte("rules: [a, null, {b: c}]\n---\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := filepath.Join(t.TempDir(), "caudal.yaml")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = readConfig(file, new(settings)) // must not panic
+	})
+}

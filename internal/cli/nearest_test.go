@@ -1,0 +1,20 @@
+package cli
+
+import "testing"
+
+func TestNearest(t *testing.T) {
+	names := []string{"upstream", "limit", "listen"}
+	for _, tc := range []struct{ word, want string }{
+		{"upstraem", "upstream"},
+		{"upstreams", "upstream"},
+		{"limt", "limit"},
+		{"listne", "listen"},
+		{"x", ""},
+		{"", ""},
+		{"something else", ""},
+	} {
+		if got := nearest(tc.word, names); got != tc.want {
+			t.Errorf("nearest(%q) = %q, want %q", tc.word, got, tc.want)
+		}
+	}
+}
