@@ -33,6 +33,7 @@ var layers = map[string]layer{
 
 	"memstore":   {[]string{".", "algorithm", "internal/keyhash"}, "a store knows the contract and the algorithms"},
 	"redisstore": {[]string{".", "algorithm"}, "a store knows the contract and the algorithms"},
+	"failover":   {[]string{".", "memstore", "internal/keyhash"}, "wraps any shared store, and counts in memory when that is gone"},
 	"storetest":  {[]string{".", "algorithm", "internal/refmodel"}, "the suite knows the contract and the model, not who passes it"},
 
 	"rule":     {[]string{"."}, "rules speak of limits and know no store"},
@@ -62,7 +63,7 @@ var layers = map[string]layer{
 
 // testLayers may be imported by the tests of any package beside what the package
 // itself may import: fakes and the suite.
-var testLayers = []string{".", "algorithm", "memstore", "redisstore", "storetest", "internal/testutil", "internal/redistest", "internal/refmodel"}
+var testLayers = []string{".", "algorithm", "memstore", "redisstore", "failover", "storetest", "internal/testutil", "internal/redistest", "internal/refmodel"}
 
 // houseTests are what the tests of the house rules, in the root folder, may
 // import: they check the pages of the whole repository.
@@ -77,8 +78,7 @@ var libraries = map[string]layer{
 	"go.yaml.in/yaml/v3":                      {[]string{"rule", "ruletest", "internal/serve", "internal/cli"}, "YAML is the format of rules and of caudal.yaml"},
 	"github.com/redis/rueidis":                {[]string{"redisstore"}, "only the Redis store speaks to Redis"},
 	"github.com/redis/go-redis/v9":            {[]string{"redisstore"}, "only the Redis store speaks to Redis"},
-	"github.com/sony/gobreaker/v2":            {[]string{"redisstore", "internal/serve"}, "the circuit breaker around a store"},
-	"github.com/failsafe-go/failsafe-go":      {[]string{"redisstore", "internal/serve"}, "the circuit breaker around a store"},
+	"github.com/sony/gobreaker/v2":            {[]string{"failover"}, "the circuit breaker around a store"},
 	"google.golang.org/grpc":                  {[]string{"envoyrls", "grpclimit", "internal/serve", "internal/rlsbench"}, "only what faces gRPC"},
 	"google.golang.org/protobuf":              {[]string{"envoyrls", "grpclimit", "internal/serve"}, "only what faces gRPC"},
 	"github.com/envoyproxy/go-control-plane":  {[]string{"envoyrls", "internal/serve", "internal/rlsbench"}, "Envoy's messages"},

@@ -14,7 +14,7 @@ import (
 )
 
 // await polls for something that other goroutines do in real time.
-func await(t *testing.T, what string, is func() bool) {
+func await(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(100 * time.Microsecond)
 	defer tick.Stop()
@@ -158,9 +158,6 @@ func TestHeartbeatCountsInstances(t *testing.T) {
 		release := make(chan struct{})
 		defer mustClose(t, s)
 		defer close(release)
-		if n := s.Instances(); n != 1 {
-			t.Errorf("before the first heartbeat: %d instances, want 1", n)
-		}
 		time.Sleep(ms)
 		if n := s.Instances(); n != 4 || s.State().Instances != 4 {
 			t.Errorf("after the first heartbeat: %d instances, want 4", n)

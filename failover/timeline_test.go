@@ -59,7 +59,7 @@ func TestC79SlowStoreIsNoWorseThanADeadOne(t *testing.T) {
 				l, begun := limit(t, "1000000/s"), time.Now()
 				var waited, denied, exact atomic.Int64
 				callers(t, s, l, 2*ms, 30*time.Second, func(d caudal.Decision, took time.Duration) {
-					if took > DefaultDeadline {
+					if took > DefaultDeadline+ms { // 1 ms of scheduling
 						t.Errorf("a call took %s, want at most %s", took, DefaultDeadline)
 					}
 					if took > 0 {
@@ -163,6 +163,7 @@ func TestRecoveryNeedsNoCalls(t *testing.T) {
 					store.set(f.fault(release))
 					degraded(t, s)
 					l, calls := limit(t, "1000/s"), store.calls.Load()
+					time.Sleep(DefaultProbeInterval / 2) // what was on its way is back
 					store.most.Store(0)
 					callers(t, s, l, gone/50, gone, func(d caudal.Decision, took time.Duration) {
 						if took > 0 || !d.Degraded {
@@ -281,7 +282,7 @@ func TestBoundedWhenNothingReturns(t *testing.T) {
 		for range 500 {
 			all.Go(func() {
 				begun := time.Now()
-				if d := take(t, s, l, "k"); !d.Allowed || !d.Degraded || time.Since(begun) > DefaultDeadline {
+				if d := take(t, s, l, "k"); !d.Allowed || !d.Degraded || time.Since(begun) > DefaultDeadline+ms { // 1 ms of scheduling
 					t.Errorf("%s after %s", show(d), time.Since(begun))
 				}
 			})
