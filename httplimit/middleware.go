@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/identity"
@@ -124,6 +125,42 @@ func (d *Decider) Decide(r *http.Request) *Outcome {
 	return o
 }
 
+// DecideWithin is Decide for a caller that can be held no longer than maxHold: a
+// request whose turn comes later is denied at once and charged nothing.
+func (d *Decider) DecideWithin(r *http.Request, maxHold time.Duration) *Outcome {
+	o := d.outcome(r)
+	if room := maxHold + margin; !o.hasRoom || room < o.room {
+		o.room, o.hasRoom = room, true
+	}
+	if !d.exempt(r) {
+		o.request.Reset(d.who, r)
+		d.decide(r.Context(), o, &o.request)
+	}
+	return o
+}
+
+// DecideMatch decides about the limits that fill puts into a match, for front
+// ends that match by themselves; domain is the name to report. The match is valid
+// until Release, and fill may change what its calls cost.
+func (d *Decider) DecideMatch(ctx context.Context, domain string, fill func(*rule.Match)) *Outcome {
+	o := d.outcome(nil)
+	d.decideMatch(ctx, o, domain, fill)
+	return o
+}
+
+func (d *Decider) decideMatch(ctx context.Context, o *Outcome, domain string, fill func(*rule.Match)) {
+	defer d.recovered(o)
+	o.domain = domain
+	fill(&o.match)
+	d.matched(ctx, o)
+}
+
+// Refund takes charges back, for front ends whose clients bring receipts; see
+// caudal.Refunder.
+func (d *Decider) Refund(ctx context.Context, refunds []caudal.Refund) error {
+	return d.refund(ctx, refunds)
+}
+
 // DecideRequest decides about anything that has attributes, for front ends whose
 // request is not the one to limit. Only the context's deadline bounds the delay.
 func (d *Decider) DecideRequest(ctx context.Context, req rule.Request) *Outcome {
@@ -137,6 +174,10 @@ func (d *Decider) decide(ctx context.Context, o *Outcome, req rule.Request) {
 	domain := d.domain.Load()
 	o.domain = domain.Name()
 	domain.Match(req, &o.match)
+	d.matched(ctx, o)
+}
+
+func (d *Decider) matched(ctx context.Context, o *Outcome) {
 	if o.match.Rejected != "" && !d.opts.DryRun {
 		o.Action = Reject
 		return

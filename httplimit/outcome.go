@@ -219,3 +219,7 @@ func (c *core) count(o *Outcome) {
 func (o *Outcome) Enforced(i int) bool {
 	return caudal.Enforced(o.Calls[i].Mode, caudal.QuotaEnforced(o.Calls, o.Decisions))
 }
+
+// Missing names the attribute whose absence the rules refuse; empty when Action
+// is not Reject.
+func (o *Outcome) Missing() string { return o.match.Rejected }

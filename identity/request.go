@@ -64,7 +64,7 @@ func (q *Request) Attribute(name string) (value string, ok bool) {
 		}
 		return q.r.Method, true
 	case "host":
-		return present(hostName(q.r.Host))
+		return present(HostName(q.r.Host))
 	case "user_agent":
 		return single(q.r.Header["User-Agent"])
 	}
@@ -223,11 +223,11 @@ func alike(values []string) bool {
 	return true
 }
 
-// hostName gives the name in a Host header: lower case, without port, brackets
+// HostName gives the name in a Host header as rules match it: lower case, without port, brackets
 // and final dot.
-func hostName(host string) string {
+func HostName(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
-		if strings.Count(host, ":") == 1 || host[i-1] == ']' {
+		if strings.Count(host, ":") == 1 || i > 0 && host[i-1] == ']' {
 			host = host[:i]
 		}
 	}

@@ -48,8 +48,8 @@ func TestHostName(t *testing.T) {
 		"Example.COM": "example.com", "example.com:80": "example.com", "example.com.": "example.com",
 		"[2001:DB8::1]:443": "2001:db8::1", "[::1]": "::1", "::1": "::1", ":80": "", "": "", "a:b:c": "a:b:c",
 	} {
-		if got := hostName(in); got != want {
-			t.Errorf("hostName(%q) = %q, want %q", in, got, want)
+		if got := HostName(in); got != want {
+			t.Errorf("HostName(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
