@@ -14,8 +14,9 @@ const MaxErrors = 20
 // Position is a place in a rule file. Line and Column count from 1; a Line of 0
 // means the file as a whole.
 type Position struct {
-	File         string
-	Line, Column int
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
 }
 
 // String gives "file:line:column", or the file alone.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -39,8 +40,8 @@ period, and what works but is probably not what its author wishes.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.json, "json", false, "print JSON")
-	flags.BoolVar(&o.strict, "strict", false, "exit with 3 when there are warnings")
-	flags.BoolVar(&o.rule.MergeDomains, "merge-domains", false, "let several files hold rules of one domain")
+	flags.BoolVar(&o.strict, "strict", false, "exit with 3 when there are warnings; notes are none")
+	addRuleOptions(cmd, &o.rule)
 	return cmd
 }
 
@@ -72,7 +73,7 @@ func checkFailed(err error) error {
 }
 
 func strictly(o checkOptions, warnings []rule.Warning) error {
-	if o.strict && len(warnings) > 0 {
+	if o.strict && slices.ContainsFunc(warnings, func(w rule.Warning) bool { return w.Level == rule.LevelWarning }) {
 		return &failure{code: exitWarnings}
 	}
 	return nil
@@ -117,14 +118,27 @@ func printWarnings(w io.Writer, warnings []rule.Warning) error {
 		if warning.Path != "" {
 			place += ": " + warning.Path
 		}
-		_, err := fmt.Fprintf(w, "\n%s: warning: %s [%s]\nwhy:  %s\nhint: %s\n", place, warning.What, warning.Code, warning.Why, warning.Mend)
+		_, err := fmt.Fprintf(w, "\n%s: %s: %s [%s]\nwhy:  %s\nhint: %s\n", place, warning.Level, warning.What, warning.Code, warning.Why, warning.Mend)
 		if err != nil {
 			return err
 		}
 	}
-	if len(warnings) == 0 {
+	notes := 0
+	for _, warning := range warnings {
+		if warning.Level == rule.LevelNote {
+			notes++
+		}
+	}
+	var counts []string
+	if n := len(warnings) - notes; n > 0 {
+		counts = append(counts, plural(n, "warning"))
+	}
+	if notes > 0 {
+		counts = append(counts, plural(notes, "note"))
+	}
+	if len(counts) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", plural(len(warnings), "warning"))
+	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(counts, ", "))
 	return err
 }

@@ -41,6 +41,7 @@ type (
 	}
 	// problem is an error or a warning.
 	problem struct {
+		Level  string `json:"level,omitempty"` // of a warning: warning or note
 		Code   string `json:"code,omitempty"`
 		File   string `json:"file,omitempty"`
 		Line   int    `json:"line,omitempty"`
@@ -55,7 +56,7 @@ type (
 func checkJSON(s Streams, o checkOptions, set *rule.Set, warnings []rule.Warning, err error) error {
 	report := checkReport{OK: err == nil, Warnings: []problem{}, Errors: []problem{}}
 	for _, w := range warnings {
-		report.Warnings = append(report.Warnings, problem{w.Code, w.Position.File, w.Position.Line, w.Position.Column, w.Path, w.What, w.Why, w.Mend})
+		report.Warnings = append(report.Warnings, problem{w.Level.String(), w.Code, w.Position.File, w.Position.Line, w.Position.Column, w.Path, w.What, w.Why, w.Mend})
 	}
 	if err != nil {
 		report.Errors = problems(err)

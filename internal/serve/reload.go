@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -19,6 +20,7 @@ func (s *Server) Reload() error {
 	s.reload.Store(&reloadState{at: time.Now(), err: err})
 	if err != nil {
 		s.metrics.LoadFailed()
+		s.rls.loaded(nil)
 		s.log.Error("rules not reloaded; the last good ones stay in force", "hash", s.rules.Load().hash, "errors", errorCount(err))
 		for _, e := range singleErrors(err) {
 			s.log.Error("rule error", errorAttrs(e)...)
@@ -35,12 +37,14 @@ func (s *Server) Reload() error {
 // enforce puts rules in force. Their series come first, so that no decision goes
 // uncounted.
 func (s *Server) enforce(loaded *loadedRules) {
-	s.metrics.SetRules(loaded.domain, loaded.hash, loaded.at)
+	s.metrics.SetDomains(loaded.set.Domains(), loaded.hash, loaded.at)
+	s.rls.loaded(loaded.set)
 	s.decider.SetDomain(loaded.domain)
+	s.decisions.loaded(loaded)
 	s.rules.Store(loaded)
 	if s.store.enforced != nil {
 		limits := map[string]caudal.Limit{}
-		for _, l := range loaded.domain.Limits() {
+		for _, l := range loaded.set.Limits() {
 			if l.Compiled != nil {
 				limits[l.Compiled.Scope()] = l.Compiled.Limit()
 			}
@@ -55,7 +59,11 @@ func (s *Server) logWarnings(loaded *loadedRules) {
 		if w.Position.File != quickName { // a rule file that nobody wrote has no lines
 			attrs = append([]any{slog.String("at", w.Position.String())}, attrs...)
 		}
-		s.log.Warn("rule warning", attrs...)
+		level := slog.LevelWarn
+		if w.Level == rule.LevelNote {
+			level = slog.LevelInfo
+		}
+		s.log.Log(context.Background(), level, "rule "+w.Level.String(), attrs...)
 	}
 }
 

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/rule"
+)
+
+type explainOptions struct {
+	rule        rule.Options
+	rules       []string
+	domain      string
+	headers     []string
+	ip          string
+	attributes  []string
+	descriptors []string
+	json        bool
+}
+
+func newExplain(s Streams) *cobra.Command {
+	o := explainOptions{rule: rule.Options{ForAttributes: true}}
+	cmd := &cobra.Command{
+		Use:   "explain --rules PATH METHOD URL",
+		Short: "Say which limits apply to a request, and why",
+		Long: `It walks the rules as serve would: which branches, which descriptor was chosen at each level, which
+siblings lost and why; then each limit that applies, with its worst case and whose calls share its counter.`,
+		Example: `  caudal explain --rules rules/ --ip 203.0.113.7 POST https://api.example.com/login
+  caudal explain --rules rules/ --header 'X-API-Key: k' --attribute plan=free GET /v1/items
+  caudal explain --rules rules/ --domain shop --descriptor tenant=acme,path=/login`,
+		RunE: func(_ *cobra.Command, args []string) error { return explain(s, o, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&o.rules, "rules", nil, "a rule file or a directory of them; can be repeated")
+	flags.StringVar(&o.domain, "domain", "", "the domain, when the rules hold several")
+	flags.StringArrayVar(&o.headers, "header", nil, "a header of the request, such as 'X-API-Key: k'; can be repeated")
+	flags.StringVar(&o.ip, "ip", "", "the client's address")
+	flags.StringArrayVar(&o.attributes, "attribute", nil, "an attribute that is not in the request itself, such as plan=free; can be repeated")
+	flags.StringArrayVar(&o.descriptors, "descriptor", nil, "match by descriptor instead, such as k=v,k2=v2; can be repeated")
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	addRuleOptions(cmd, &o.rule)
+	return cmd
+}
+
+func explain(s Streams, o explainOptions, args []string) error {
+	if len(o.rules) == 0 {
+		return usagef("name a rule file or a directory, such as --rules rules/", "no rules to explain")
+	}
+	var req *described
+	var err error
+	switch {
+	case len(o.descriptors) > 0 && (len(args) > 0 || len(o.headers)+len(o.attributes) > 0 || o.ip != ""):
+		return usagef("use one of them", "a descriptor goes with no request")
+	case len(o.descriptors) == 0 && len(args) != 2:
+		return usagef("such as caudal explain --rules rules/ GET /v1/items", "give a method and a URL, or --descriptor")
+	case len(o.descriptors) == 0:
+		if req, err = o.request(args[0], args[1]); err != nil {
+			return err
+		}
+	}
+	set, _, err := o.rule.Load(o.rules...)
+	if err != nil {
+		return checkFailed(err)
+	}
+	domain, err := chosenDomain(set, o.domain)
+	if err != nil {
+		return err
+	}
+	var e *rule.Explanation
+	if req != nil {
+		e = domain.Explain(req)
+	} else {
+		var list [][]rule.Entry
+		for _, text := range o.descriptors {
+			list = append(list, rule.ParseDescriptor(text))
+		}
+		e = domain.ExplainDescriptor(list...)
+	}
+	if o.json {
+		return printJSON(s.Out, e)
+	}
+	_, err = fmt.Fprint(s.Out, e)
+	return err
+}
+
+func chosenDomain(set *rule.Set, name string) (*rule.Domain, error) {
+	if name == "" {
+		domain, err := set.Default()
+		if err != nil {
+			return nil, usagef("use --domain NAME", "%s", strings.TrimPrefix(err.Error(), "rule: "))
+		}
+		return domain, nil
+	}
+	domain, ok := set.Domain(name)
+	if !ok {
+		var names []string
+		for _, d := range set.Domains() {
+			names = append(names, d.Name())
+		}
+		return nil, usagef("use one of "+strings.Join(names, ", "), "the rules hold no domain %q", name)
+	}
+	return domain, nil
+}
+
+// described is a request with attributes beside it.
+type described struct {
+	identity.Request
+	more map[string]string
+}
+
+func (d *described) Attribute(name string) (string, bool) {
+	if v, ok := d.more[name]; ok {
+		return v, true
+	}
+	return d.Request.Attribute(name)
+}
+
+// request makes the request that the flags describe.
+func (o *explainOptions) request(method, target string) (*described, error) {
+	r, err := http.NewRequest(method, target, http.NoBody)
+	if err != nil {
+		return nil, usagef("write a method and a URL, such as GET /v1/items", "%v", err)
+	}
+	for _, h := range o.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, usagef("write --header 'NAME: value'", "--header %q is no header", h)
+		}
+		if name = strings.TrimSpace(name); strings.EqualFold(name, "Host") {
+			r.Host = strings.TrimSpace(value)
+			continue
+		}
+		r.Header.Add(name, strings.TrimSpace(value))
+	}
+	if o.ip != "" {
+		a, err := netip.ParseAddr(o.ip)
+		if err != nil {
+			return nil, usagef("write an address such as 203.0.113.7", "--ip %q is not an address", o.ip)
+		}
+		r.RemoteAddr = net.JoinHostPort(a.String(), "1")
+	}
+	who, err := identity.New(identity.Options{})
+	if err != nil {
+		return nil, err
+	}
+	d := &described{more: map[string]string{}}
+	d.Reset(who, r)
+	for _, text := range o.attributes {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, usagef("write --attribute plan=free", "--attribute %q is no attribute with a value", text)
+		}
+		d.more[name] = value
+	}
+	return d, nil
+}

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caudal-dev/caudal/rule"
+)
+
+// addRuleOptions adds the flags that say how rules are read, as serve has them.
+func addRuleOptions(cmd *cobra.Command, o *rule.Options) {
+	flags := cmd.Flags()
+	flags.BoolVar(&o.MergeDomains, "merge-domains", false, "let several files hold rules of one domain")
+	flags.Var(&compatFlag{&o.CompatEnvoy}, "compat", "read the files as Envoy's reference service does: envoy")
+}
+
+// compatFlag is --compat, which knows one word.
+type compatFlag struct{ envoy *bool }
+
+func (f *compatFlag) String() string {
+	if f.envoy != nil && *f.envoy {
+		return "envoy"
+	}
+	return ""
+}
+
+func (f *compatFlag) Set(s string) error {
+	if s != "envoy" {
+		return fmt.Errorf("%q is not known: use envoy", s)
+	}
+	*f.envoy = true
+	return nil
+}
+
+func (f *compatFlag) Type() string { return "envoy" }
