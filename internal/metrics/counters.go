@@ -78,9 +78,13 @@ type slot struct {
 	*counters
 }
 
-// newTable makes the table of a domain's rules, with the counters that old has.
-func newTable(domain *rule.Domain, old *table) *table {
-	limits := domain.Limits()
+// newTable makes the table of some domains' rules, with the counters that old has,
+// and one for the limits under each of the extra names.
+func newTable(domains []*rule.Domain, old *table, extra []string) *table {
+	var limits []*rule.Limit
+	for _, d := range domains {
+		limits = append(limits, d.Limits()...)
+	}
 	t := &table{named: make(map[series]*counters, len(limits))}
 	size := 8
 	for size < 2*len(limits) {
@@ -91,21 +95,31 @@ func newTable(domain *rule.Domain, old *table) *table {
 		if l.Unlimited {
 			continue // counts nothing
 		}
-		s := series{l.Domain, l.Name}
-		c := t.named[s]
-		if c == nil && old != nil {
-			c = old.named[s]
+		t.insert(l.Compiled, t.add(series{l.Domain, l.Name}, old))
+	}
+	for _, d := range domains {
+		for _, name := range extra {
+			t.add(series{d.Name(), name}, old)
 		}
-		if c == nil {
-			c = &counters{series: s, cells: make([]cell, stripes())}
-		}
-		if t.named[s] == nil {
-			t.named[s] = c
-			t.all = append(t.all, c)
-		}
-		t.insert(l.Compiled, c)
 	}
 	return t
+}
+
+// add gives the counters of a series, those of old if it has them.
+func (t *table) add(s series, old *table) *counters {
+	if c := t.named[s]; c != nil {
+		return c
+	}
+	var c *counters
+	if old != nil {
+		c = old.named[s]
+	}
+	if c == nil {
+		c = &counters{series: s, cells: make([]cell, stripes())}
+	}
+	t.named[s] = c
+	t.all = append(t.all, c)
+	return c
 }
 
 func (t *table) insert(limit *caudal.Compiled, c *counters) {

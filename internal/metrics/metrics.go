@@ -27,6 +27,9 @@ type Options struct {
 	// Calls counts the calls of a store that other processes share; nil where there
 	// is none.
 	Calls *StoreCalls
+	// Extra are names of limits that no rule has but each domain may count under:
+	// those that requests bring.
+	Extra []string
 	// Logger gets what goes wrong in a scrape. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -44,6 +47,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	table    atomic.Pointer[table]
 	mask     uint32
+	extra    []string
 	log      *slog.Logger
 
 	duration prometheus.Histogram
@@ -80,6 +84,7 @@ func New(o Options) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		mask:     o.SampleEvery - 1,
+		extra:    o.Extra,
 		log:      o.Logger,
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "caudal_decision_duration_seconds",
@@ -119,12 +124,20 @@ func storeFigures(stats func() StoreStats) []prometheus.Collector {
 	}
 }
 
-// SetRules says that rules have been loaded: their series begin at 0, or go on
+// Register adds other collectors, such as those of a protocol.
+func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
+
+// SetRules is SetDomains for one domain.
+func (m *Metrics) SetRules(domain *rule.Domain, hash string, at time.Time) {
+	m.SetDomains([]*rule.Domain{domain}, hash, at)
+}
+
+// SetDomains says that rules have been loaded: their series begin at 0, or go on
 // where the same rule was loaded before, and those of rules that are gone end. It
 // must be called before decisions are made by the new rules, or their first are
 // not counted. The hash names the rules.
-func (m *Metrics) SetRules(domain *rule.Domain, hash string, at time.Time) {
-	t := newTable(domain, m.table.Load())
+func (m *Metrics) SetDomains(domains []*rule.Domain, hash string, at time.Time) {
+	t := newTable(domains, m.table.Load(), m.extra)
 	t.hash, t.loaded = hash, at
 	m.table.Store(t)
 	m.loads.WithLabelValues(loadedWell).Inc()

@@ -16,6 +16,7 @@ func (s *Server) adminHandler() http.Handler {
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", s.metrics.Handler())
+	mux.Handle("GET /rlconfig", s.rls.service.Config())
 	profiles := http.NewServeMux()
 	profiles.HandleFunc("/debug/pprof/", pprof.Index)
 	profiles.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -37,6 +38,7 @@ const indexPage = `<!doctype html>
 <li><a href="/healthz">/healthz</a> the state, as JSON
 <li><a href="/readyz">/readyz</a> 200 while calls are served by loaded rules
 <li><a href="/metrics">/metrics</a> for Prometheus
+<li><a href="/rlconfig">/rlconfig</a> the limits in force, one a line
 <li><a href="/debug/pprof/">/debug/pprof/</a> profiles, for clients on this machine
 </ul>
 `

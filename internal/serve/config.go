@@ -58,9 +58,16 @@ type Config struct {
 	// need the same; nil is a random one.
 	Secret []byte
 
+	// RLS is about Envoy's rate limit protocol. Compat reads rules, counts and answers
+	// as Envoy's reference service does.
+	RLS    RLS
+	Compat bool
+
 	// Store says what counts, and MaxKeys how many keys it holds in memory.
 	Store   string
 	MaxKeys int
+	// StorePrefix begins all keys in Redis; empty is redisstore.DefaultPrefix.
+	StorePrefix string
 	// StoreTimeout is how long a call may wait for a store that others share; 0 is
 	// failover.DefaultDeadline. ExpectedInstances is how many share it, for what
 	// each may let pass when it is gone; 0 is as many as are seen. AlertURL is told
@@ -105,6 +112,7 @@ func (c Config) withDefaults() Config {
 			c.HTTPListen = []string{Off}
 		}
 	}
+	c.RLS.setDefaults(c.Upstream != nil)
 	setDefault(&c.Store, DefaultStore)
 	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
 	return c
@@ -127,7 +135,7 @@ func (c *Config) check() error {
 		}
 	}
 	switch {
-	case c.Upstream == nil && (sources == 0 || c.httpOff()):
+	case c.Upstream == nil && (sources == 0 || c.httpOff() && c.RLS.off()):
 		return &Error{Missing: true, What: "nothing to serve: no upstream is set",
 			Hint: "say where requests go, such as --upstream http://127.0.0.1:3000"}
 	case sources == 0:

@@ -58,6 +58,9 @@ func (s *Server) shutdown(timeout time.Duration) bool {
 	if s.front != nil && s.front.http.Shutdown(ctx) != nil {
 		return false
 	}
+	if len(s.rls.listeners) > 0 && s.rls.server.Shutdown(ctx) != nil {
+		return false
+	}
 	for _, e := range s.api { // after the gateway: others still ask while it drains
 		if e.http.Shutdown(ctx) != nil {
 			return false

@@ -26,6 +26,8 @@ func (s *Server) openAPI(ctx context.Context) error {
 func (s *Server) apiHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthcheck", s.healthcheck)
+	s.decisions.api.Register(mux)
+	mux.Handle("/json", s.rls.service.JSON())
 	return mux
 }
 

@@ -30,7 +30,7 @@ func openRedis(url string, o storeOptions) (*openedStore, error) {
 	calls := metrics.NewStoreCalls()
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	redis, err := redisstore.Open(ctx, url, redisstore.Options{Late: true, Denials: rememberedDenials, Clock: o.clock, Logger: o.log})
+	redis, err := redisstore.Open(ctx, url, redisstore.Options{Prefix: o.prefix, Late: true, Denials: rememberedDenials, Clock: o.clock, Logger: o.log})
 	if err != nil {
 		return nil, &Error{What: "store: " + err.Error(),
 			Hint: "write it as redis://user:password@host:6379/0, rediss://, redis-sentinel://host,host/master or redis-cluster://host,host"}

@@ -10,7 +10,8 @@ import (
 
 // loadedRules is rules that can be put in force.
 type loadedRules struct {
-	domain   *rule.Domain
+	set      *rule.Set
+	domain   *rule.Domain // for requests that are matched by attributes
 	hash     string
 	warnings []rule.Warning
 	at       time.Time
@@ -19,16 +20,19 @@ type loadedRules struct {
 // loadRules reads the rules that the settings name. All of them load, or none.
 func loadRules(c *Config) (*loadedRules, error) {
 	options := rule.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix,
-		ForAttributes: true, MergeDomains: c.MergeDomains}
+		ForAttributes: c.Upstream != nil || !c.Compat, MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat}
 	set, warnings, err := readRules(c, options)
 	if err != nil {
 		return nil, err
 	}
 	domain, err := chooseDomain(set, c.Domain)
+	if c.Compat && c.Upstream == nil && c.Domain == "" && len(set.Domains()) > 1 {
+		domain, err = &rule.Domain{}, nil // requests of Envoy's protocol name theirs
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &loadedRules{domain: domain, hash: set.Hash(), warnings: warnings, at: time.Now()}, nil
+	return &loadedRules{set: set, domain: domain, hash: set.Hash(), warnings: warnings, at: time.Now()}, nil
 }
 
 func readRules(c *Config, options rule.Options) (*rule.Set, []rule.Warning, error) {
@@ -47,10 +51,7 @@ func readRules(c *Config, options rule.Options) (*rule.Set, []rule.Warning, erro
 
 // chooseDomain gives the domain that was named, or the only one.
 func chooseDomain(set *rule.Set, name string) (*rule.Domain, error) {
-	var names []string
-	for _, d := range set.Domains() {
-		names = append(names, d.Name())
-	}
+	names := domainNames(set)
 	list := strings.Join(names, ", ")
 	if name != "" {
 		if d, ok := set.Domain(name); ok {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/envoyrls"
 	"github.com/caudal-dev/caudal/gateway"
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
@@ -45,6 +46,8 @@ type Server struct {
 
 	front, admin *endpoint   // front is nil without an upstream, admin when it is off
 	api          []*endpoint // of the decision API
+	decisions    decisions
+	rls          *rls        // Envoy's protocol
 	started      time.Time
 	calls        atomic.Int64       // under way at the gateway
 	cancelCalls  context.CancelFunc // ends those that are still under way
@@ -91,7 +94,7 @@ func Start(config Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s.store, err = openStore(s.config.Store, storeOptions{maxKeys: s.config.MaxKeys, clock: s.deps.Clock,
-		timeout: s.config.StoreTimeout, instances: s.config.ExpectedInstances, alertURL: s.config.AlertURL, log: s.log})
+		prefix: s.config.StorePrefix, timeout: s.config.StoreTimeout, instances: s.config.ExpectedInstances, alertURL: s.config.AlertURL, log: s.log})
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +106,7 @@ func Start(config Config, deps Deps) (*Server, error) {
 	for _, e := range s.endpoints() {
 		s.serve(e)
 	}
+	s.serveRLS()
 	return s, nil
 }
 
@@ -131,7 +135,7 @@ func (s *Server) open(loaded *loadedRules) error {
 		for _, e := range s.endpoints() {
 			err = errors.Join(err, e.ln.Close())
 		}
-		return err
+		return errors.Join(err, s.rls.closeListeners())
 	}
 	return nil
 }
@@ -145,6 +149,9 @@ func (s *Server) openEndpoints(ctx context.Context) (err error) {
 	if err = s.openAPI(ctx); err != nil {
 		return err
 	}
+	if err = s.openRLS(ctx); err != nil {
+		return err
+	}
 	if s.config.AdminListen != Off {
 		s.admin, err = s.adminEndpoint()
 	}
@@ -154,7 +161,11 @@ func (s *Server) openEndpoints(ctx context.Context) (err error) {
 // build makes the gateway and what decides for it.
 func (s *Server) build(loaded *loadedRules) error {
 	c := &s.config
-	s.metrics = metrics.New(metrics.Options{Store: s.store.stats, Calls: s.store.calls, Logger: s.log})
+	var extra []string
+	if !c.RLS.off() {
+		extra = []string{envoyrls.OverrideName}
+	}
+	s.metrics = metrics.New(metrics.Options{Extra: extra, Store: s.store.stats, Calls: s.store.calls, Logger: s.log})
 	who, err := s.resolver(c.TrustedProxies)
 	if err != nil {
 		return err
@@ -164,6 +175,12 @@ func (s *Server) build(loaded *loadedRules) error {
 		store = s.deps.WrapStore(store)
 	}
 	if s.decider, err = s.newDecider(loaded, store, who); err != nil {
+		return err
+	}
+	if s.decisions, err = s.newDecisions(loaded, store); err != nil {
+		return err
+	}
+	if s.rls, err = s.newRLS(loaded.set, store); err != nil {
 		return err
 	}
 	if c.Upstream == nil {
@@ -228,6 +245,10 @@ func (s *Server) announce(loaded *loadedRules) {
 		}
 		s.log.Info("listening", attrs...)
 	}
+	for _, address := range s.GRPCAddrs() {
+		s.log.Info("listening", "listener", "grpc", "address", address)
+	}
+	s.warnRLS(loaded.set)
 }
 
 func (s *Server) serve(e *endpoint) {

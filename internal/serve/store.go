@@ -30,6 +30,7 @@ type openedStore struct {
 type storeOptions struct {
 	maxKeys   int
 	clock     caudal.Clock
+	prefix    string
 	timeout   time.Duration
 	instances int
 	alertURL  string
