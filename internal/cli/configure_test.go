@@ -99,6 +99,15 @@ max_header_bytes: 4096
 max_body_bytes: 1000000
 secret_file: secret
 shutdown_timeout: 9s
+grpc_listen: "unix:/run/rls.sock"
+compat: envoy
+max_hold: 300ms
+rls_headers: true
+rls_dynamic_metadata: true
+grpc_tls_cert: c.pem
+grpc_tls_key: k.pem
+grpc_tls_client_ca: ca.pem
+grpc_tls_client_name: envoy.example
 `
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("0123456789abcdef\n"), 0o600); err != nil {
@@ -121,7 +130,11 @@ shutdown_timeout: 9s
 		"trusted_proxies": slices.Equal(c.TrustedProxies, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}),
 		"http_listen":     slices.Equal(c.HTTPListen, []string{":9080", "unix:/run/caudal.sock"}),
 		"secret_file":     string(c.Secret) == "0123456789abcdef",
-		"store_timeout":   c.StoreTimeout == 10*time.Millisecond, "alert_url": c.AlertURL == "https://alerts.example/caudal",
+		"grpc_listen":     slices.Equal(c.RLS.Listen, []string{"unix:/run/rls.sock"}), "compat": c.Compat, "max_hold": c.RLS.MaxHold == 300*time.Millisecond,
+		"rls_headers": c.RLS.Headers != nil, "rls_dynamic_metadata": c.RLS.DynamicMetadata,
+		"grpc_tls_cert": filepath.Base(c.RLS.Certificates.Cert) == "c.pem", "grpc_tls_key": filepath.Base(c.RLS.Certificates.Key) == "k.pem",
+		"grpc_tls_client_ca": filepath.Base(c.RLS.Certificates.ClientCA) == "ca.pem", "grpc_tls_client_name": c.RLS.Certificates.ClientName == "envoy.example",
+		"store_timeout": c.StoreTimeout == 10*time.Millisecond, "alert_url": c.AlertURL == "https://alerts.example/caudal",
 		"expected_instances": c.ExpectedInstances == 3,
 		"store":              c.Store == "memory", "max_keys": c.MaxKeys == 1000,
 		"log_level": s.logLevel == slog.LevelWarn, "log_format": s.logFormat == "json",

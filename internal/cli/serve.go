@@ -19,7 +19,7 @@ import (
 func newServe(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the gateway in front of an API",
+		Short: "Run the gateway in front of an API, or decide for other proxies",
 		Long: `Every setting has one name: --admin-listen as a flag, CAUDAL_ADMIN_LISTEN in the environment,
 admin_listen in caudal.yaml; flags win over the environment, which wins over the file. Settings
 without a flag are in the other two.
@@ -32,6 +32,8 @@ Settings without a flag:
 		Example: `  caudal serve --upstream http://127.0.0.1:3000 --limit 100/m --by ip
   caudal serve --upstream http://127.0.0.1:3000 --limit "1000/hour burst 100" --by api_key
   caudal serve --upstream http://127.0.0.1:3000 --rules rules/ --trusted-proxies 10.0.0.0/8
+  caudal serve --rules rules/ --grpc-listen :8081
+  RUNTIME_ROOT=/data caudal serve --compat envoy
   caudal serve --config /etc/caudal/caudal.yaml --dry-run`,
 		Args: noArgs,
 	}
@@ -56,7 +58,14 @@ func runServe(ctx context.Context, flags *settingFlags, s Streams) error {
 	if err != nil {
 		return err
 	}
+	ignored, err := envoyEnvironment(settings, s.Environ)
+	if err != nil {
+		return err
+	}
 	log := newLogger(s.Err, settings)
+	if len(ignored) > 0 {
+		log.Warn("names of the environment that mean nothing here", "names", ignored)
+	}
 	for _, warning := range mistypedEnv(s.Environ) {
 		log.Warn("environment", "what", warning)
 	}

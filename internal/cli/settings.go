@@ -46,6 +46,9 @@ var allSettings = []setting{
 	{name: "http_listen", arg: "ADDRESS", flag: true, list: true,
 		help: "where others ask for decisions, also unix:/path, or off (default " + serve.DefaultHTTPListen + " without --upstream, else off)",
 		set:  texts(func(s *settings) *[]string { return &s.HTTPListen })},
+	{name: "grpc_listen", arg: "ADDRESS", flag: true, list: true,
+		help: "where Envoy's rate limit protocol is answered, also unix:/path, or off (default " + serve.DefaultGRPCListen + " without --upstream, else off)",
+		set:  texts(func(s *settings) *[]string { return &s.RLS.Listen })},
 	{name: "admin_listen", arg: "ADDRESS", flag: true, help: "where /metrics, /healthz and the like are, or off (default " + serve.DefaultAdminListen + ")",
 		set: text(func(s *settings) *string { return &s.AdminListen })},
 	{name: "trusted_proxies", arg: "NETWORK", flag: true, list: true, help: "proxies to believe about their client's address; comma-separated, may be repeated",
@@ -60,6 +63,7 @@ var allSettings = []setting{
 		set: number(1, 1<<20, func(s *settings) *int { return &s.ExpectedInstances })},
 	{name: "max_keys", arg: "N", flag: true, help: "how many keys to hold in memory (default 10000000)",
 		set: number(1, 1<<31-1, func(s *settings) *int { return &s.MaxKeys })},
+	{name: "compat", arg: "WHOM", flag: true, help: "envoy: read rules and the environment, count and answer as Envoy's reference service does", set: compat},
 	{name: "log_level", arg: "LEVEL", flag: true, help: "debug, info, warn or error (default info)", set: logLevel},
 	{name: "log_format", arg: "FORMAT", flag: true, help: "text or json (default text)",
 		set: choice(func(s *settings) *string { return &s.logFormat }, "text", "json")},
@@ -95,6 +99,19 @@ var allSettings = []setting{
 		set: duration(true, func(s *settings) *time.Duration { return &s.UpstreamTimeouts.ResponseHeader })},
 	{name: "upstream_idle_timeout", arg: "TIME", help: "until an unused connection to the upstream is closed (default 90s)",
 		set: duration(true, func(s *settings) *time.Duration { return &s.UpstreamTimeouts.Idle })},
+	{name: "max_hold", arg: "TIME", help: "how long Envoy's callers without a deadline are held by a leaky bucket (default 1s)",
+		set: duration(false, func(s *settings) *time.Duration { return &s.RLS.MaxHold })},
+	{name: "rls_headers", help: "ask Envoy to add RateLimit-Limit, -Remaining, -Reset and Retry-After to answers", set: rlsHeaders},
+	{name: "rls_dynamic_metadata", help: "give Envoy the metadata of rules that were not over",
+		set: toggle(func(s *settings) *bool { return &s.RLS.DynamicMetadata })},
+	{name: "grpc_tls_cert", arg: "FILE", path: true, help: "the certificate of the gRPC listener, in PEM; read again when it changes",
+		set: text(func(s *settings) *string { return &s.RLS.Certificates.Cert })},
+	{name: "grpc_tls_key", arg: "FILE", path: true, help: "its private key",
+		set: text(func(s *settings) *string { return &s.RLS.Certificates.Key })},
+	{name: "grpc_tls_client_ca", arg: "FILE", path: true, help: "authorities whose certificates gRPC clients must show (default none)",
+		set: text(func(s *settings) *string { return &s.RLS.Certificates.ClientCA })},
+	{name: "grpc_tls_client_name", arg: "NAME", help: "a DNS name that a client's certificate must hold",
+		set: text(func(s *settings) *string { return &s.RLS.Certificates.ClientName })},
 	{name: "read_header_timeout", arg: "TIME", help: "for a client to send a request's header (default 10s)",
 		set: duration(true, func(s *settings) *time.Duration { return &s.ReadHeaderTimeout })},
 	{name: "read_timeout", arg: "TIME", help: "for a client to send a whole request (default off)",
@@ -115,8 +132,8 @@ var allSettings = []setting{
 // laterSettings are known, but this version does not act on them. They are
 // refused: a setting that looks in force and is not would be worse.
 var laterSettings = []string{
-	"grpc_listen", "admin_token_file", "keys", "compat", "state_file", "region",
-	"routes", "tls", "max_hold", "visitor", "plan_weights", "reserves",
+	"admin_token_file", "keys", "state_file", "region",
+	"routes", "tls", "visitor", "plan_weights", "reserves",
 }
 
 func isLater(name string) bool { return slices.Contains(laterSettings, name) }
