@@ -39,6 +39,8 @@ type Match struct {
 	// Unlimited says that a rule with unlimited: true matched. It exempts its own
 	// branch; limits of other branches are in Calls all the same.
 	Unlimited bool
+	// Exempt is that rule, the last of several; nil when there is none.
+	Exempt *Limit
 
 	keys     []byte // the calls' keys one after another
 	scratch  [64]byte
@@ -54,7 +56,7 @@ func (m *Match) Reset() {
 	clear(m.Limits)
 	clear(m.suppress)
 	m.Calls, m.Limits, m.suppress = m.Calls[:0], m.Limits[:0], m.suppress[:0]
-	m.Rejected, m.Unlimited = "", false
+	m.Rejected, m.Unlimited, m.Exempt = "", false, nil
 	if m.keys = m.keys[:0]; cap(m.keys) > maxKept {
 		m.keys = nil
 	}
@@ -248,7 +250,7 @@ func (m *Match) add(n *node, path span, cost uint32) {
 	for _, l := range n.limits {
 		m.suppress = append(m.suppress, l.replaces...)
 		if l.Unlimited {
-			m.Unlimited = true
+			m.Unlimited, m.Exempt = true, l
 			continue
 		}
 		key, mode := m.keys[path.start:path.end:path.end], l.Mode
