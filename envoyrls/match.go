@@ -30,11 +30,11 @@ type exchange struct {
 
 // part is what one descriptor matched.
 type part struct {
-	first, last int // its calls
-	from, to    int // its entries
-	unlimited   bool
-	negative    bool   // its hits are given back
-	hits        uint32 // to charge, or to give back
+	first, last int         // its calls
+	from, to    int         // its entries
+	exempt      *rule.Limit // a rule that is unlimited
+	negative    bool        // its hits are given back
+	hits        uint32      // to charge, or to give back
 }
 
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
@@ -48,6 +48,7 @@ func (x *exchange) release() {
 	clear(x.entries)
 	clear(x.before)
 	clear(x.refunds)
+	clear(x.parts)
 	x.domain, x.verdict = "", caudal.Verdict{}
 	x.parts, x.modes, x.decisions = x.parts[:0], x.modes[:0], x.decisions[:0]
 	x.entries, x.before, x.refunds = x.entries[:0], x.before[:0], x.refunds[:0]
@@ -65,7 +66,7 @@ func (s *Service) match(x *exchange, domain *rule.Domain, req *pb.RateLimitReque
 	for i, d := range req.Descriptors {
 		p := part{first: len(m.Calls)}
 		p.hits, p.negative = hitsOf(req, d)
-		m.Unlimited = false
+		m.Exempt = nil
 		if override := d.GetLimit(); override != nil {
 			if err := s.override(x, i, d); err != nil {
 				return err
@@ -78,7 +79,7 @@ func (s *Service) match(x *exchange, domain *rule.Domain, req *pb.RateLimitReque
 			p.to = len(x.entries)
 			domain.MatchDescriptor(x.entries[p.from:p.to], m)
 		}
-		p.last, p.unlimited = len(m.Calls), m.Unlimited
+		p.last, p.exempt = len(m.Calls), m.Exempt
 		x.parts = append(x.parts, p)
 	}
 	x.replace()

@@ -92,7 +92,7 @@ func (s *Service) status(x *exchange, p *part, wall int64, out *statusParts) {
 	st := &out.status
 	st.Code = pb.RateLimitResponse_OK
 	if p.first == p.last {
-		if p.unlimited {
+		if p.exempt != nil {
 			st.LimitRemaining = math.MaxUint32
 		}
 		return

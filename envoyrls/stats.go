@@ -121,7 +121,7 @@ func (s *Stats) setRules(set *rule.Set) {
 	old := s.table.Load()
 	t := &statTable{rules: map[*rule.Limit]*ruleStats{}, named: map[string]*ruleStats{}, values: map[string]*ruleStats{}}
 	for _, l := range set.Limits() {
-		if l.Unlimited || l.ByValue() {
+		if l.ByValue() {
 			continue
 		}
 		path := l.StatPath(nil)
@@ -183,6 +183,12 @@ func (s *Stats) count(x *exchange, globalShadow bool) {
 	}
 	for k := range x.parts {
 		p := &x.parts[k]
+		if p.exempt != nil && !p.negative {
+			if r := t.find(p.exempt, x.valuesOf(p)); r != nil {
+				r.add(totalHits, uint64(p.hits))
+				r.add(withinLimit, uint64(p.hits))
+			}
+		}
 		for i := p.first; i < p.last; i++ {
 			r := t.find(x.match.Limits[i], x.valuesOf(p))
 			if r == nil || p.hits == 0 {

@@ -55,14 +55,14 @@ const ruleSeries = "ratelimit_service_rate_limit_"
 func TestB15Statistics(t *testing.T) {
 	stats := newStats(t)
 	f := start(t, windows+"- key: k\n  value: v\n  descriptors: [{key: s, rate_limit: {unit: hour, requests_per_unit: 10}}]\n"+
-		"- {key: sh, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}\n", envoyrls.Options{Compat: true, Stats: stats}, nil)
+		"- {key: sh, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}\n- {key: u, rate_limit: {unlimited: true}}\n", envoyrls.Options{Compat: true, Stats: stats}, nil)
 	f.ask(request(hits("k=v,s=1", 7)))  // within, not near
 	f.ask(request(hits("k=v,s=1", 3)))  // within, two of it near
 	f.ask(request(hits("k=v,s=1", 5)))  // over
 	f.ask(request(hits("k=v,s=1", 0)))  // a peek
 	f.ask(request(back("k=v,s=1", 15))) // given back
 	f.ask(request(d("sh=x")))
-	f.ask(request(d("sh=x")))
+	f.ask(request(d("sh=x"), hits("u=x", 4)))
 	f.ask(&pb.RateLimitRequest{Domain: "unknown", Descriptors: one("k=v").Descriptors})
 	if _, err := f.send(&pb.RateLimitRequest{Domain: "d"}); err == nil {
 		t.Error("a request without descriptors was answered")
@@ -76,9 +76,11 @@ func TestB15Statistics(t *testing.T) {
 		`shadow_mode{domain="d",key1="sh"} 1`,
 		`total_hits{domain="d",key1="k_v",key2="s"} 15`,
 		`total_hits{domain="d",key1="sh"} 2`,
+		`total_hits{domain="d",key1="u"} 4`, // X5
 		`total_negative_hits{domain="d",key1="k_v",key2="s"} 15`,
 		`within_limit{domain="d",key1="k_v",key2="s"} 10`,
 		`within_limit{domain="d",key1="sh"} 1`,
+		`within_limit{domain="d",key1="u"} 4`,
 	}
 	got := scrape(t, stats, ruleSeries)
 	slices.Sort(got)

@@ -252,6 +252,27 @@ func kinds() []conversation {
 			{req: one("a=x"), strict: "OK: OK 5/MINUTE slow left 3 reset 1m0s"},
 		},
 	}, {
+		name: "F01 nested rules", why: "inner and outer nodes each have their own limit; a named one is replaced by another descriptor's",
+		rules: windows + "- key: user\n  rate_limit: {unit: minute, requests_per_unit: 2}\n  descriptors:\n" +
+			"  - {key: call, rate_limit: {unit: minute, requests_per_unit: 3}}\n  - {key: call, value: banned, rate_limit: {unit: minute, requests_per_unit: 0}}\n" +
+			"  - {key: call, value: priced, rate_limit: {name: each, unit: minute, requests_per_unit: 7}}\n  - {key: free, rate_limit: {unlimited: true}}\n" +
+			"- {key: plan, value: account, rate_limit: {unit: minute, requests_per_unit: 4, replaces: [{name: each}]}}\n",
+		steps: []step{
+			{req: request(d("user=x"), d("user=x,call=y"), d("user=x,free=1")), strict: "OK: OK 2/MINUTE left 1 reset 1m0s; OK 3/MINUTE left 2 reset 1m0s; OK unlimited"},
+			{req: one("user=x,call=banned"), strict: "OVER_LIMIT: OVER_LIMIT 0/MINUTE left 0 reset 1m0s"},
+			{req: request(d("user=x,call=priced"), d("plan=account")), strict: "OK: OK -; OK 4/MINUTE left 3 reset 1m0s"},
+			{req: one("user=x,call=priced"), strict: "OK: OK 7/MINUTE each left 6 reset 1m0s"},
+		},
+	}, {
+		name: "F07 two rates of a day", why: "the overall code is over when one descriptor is",
+		rules: windows + "- key: kind\n  value: marketing\n  descriptors: [{key: number, rate_limit: {unit: day, requests_per_unit: 2}}]\n- {key: number, rate_limit: {unit: day, requests_per_unit: 100}}\n",
+		steps: []step{
+			{req: request(hits("kind=marketing,number=1", 2), d("number=1")), strict: "OK: OK 2/DAY left 0 reset 24h0m0s; OK 100/DAY left 99 reset 24h0m0s"},
+			{req: request(d("kind=marketing,number=1"), d("number=1")),
+				strict: "OVER_LIMIT: OVER_LIMIT 2/DAY left 0 reset 24h0m0s; OK 100/DAY left 99 reset 24h0m0s",
+				compat: "OVER_LIMIT: OVER_LIMIT 2/DAY left 0 reset 24h0m0s; OK 100/DAY left 98 reset 24h0m0s"},
+		},
+	}, {
 		name: "B8 override", why: "a limit that the request brings is used instead of the tree, even of unlimited",
 		rules: windows + "- {key: k, rate_limit: {unlimited: true}}\n",
 		steps: []step{
