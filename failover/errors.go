@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/caudal-dev/caudal"
 )
@@ -45,8 +46,13 @@ var (
 	errNotCounted = errors.New("failover: not counted")
 )
 
+// maxStack bounds how much of the stack of a panic its error tells.
+const maxStack = 2048
+
+// panicked must be called by the deferred function that recovered v.
 func panicked(v any) error {
-	return &failure{KindPanic, fmt.Sprintf("the store panicked: %v", v)}
+	stack := debug.Stack()
+	return &failure{KindPanic, fmt.Sprintf("the store panicked: %v\n%s", v, stack[:min(len(stack), maxStack)])}
 }
 
 // kindOf gives the kind of a failure for metrics and people.
