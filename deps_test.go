@@ -60,6 +60,7 @@ var layers = map[string]layer{
 	"internal/proxytest":   {[]string{"*"}, "only tests import it"},
 	"internal/gwbench":     {[]string{".", "rule", "identity", "httplimit", "gateway", "memstore", "redisstore"}, "measures a gateway beside the same one without limits"},
 	"internal/redistest":   {nil, "starting servers needs nothing of ours"},
+	"internal/faults":      {nil, "tests of the whole with real faults; it has no code"},
 	"internal/refmodel":    {[]string{"."}, "a second opinion shares no code with the first"},
 	"cmd/caudal":           {[]string{"internal/serve", "internal/cli"}, "main is signals and exit codes"},
 }
@@ -102,6 +103,7 @@ var testLibraries = []string{
 	"go.uber.org/goleak",              // no goroutine is left
 	"github.com/rogpeppe/go-internal", // scripts that run the command
 	"github.com/Shopify/toxiproxy/v2", // broken networks
+	"github.com/rs/zerolog",           // what toxiproxy logs with
 	"github.com/coder/websocket",      // a WebSocket client
 	"golang.org/x/net",                // HTTP/2 frames
 	"golang.org/x/sync",
