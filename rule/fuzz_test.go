@@ -37,6 +37,10 @@ func FuzzParse(f *testing.F) {
 		if got := again.String(); got != text {
 			t.Fatalf("printed twice:\n%s\nand\n%s", text, got)
 		}
+		if changes := rule.Diff(set, again); len(changes) > 0 {
+			t.Fatalf("printed rules mean something else: %v\n%s", changes, text)
+		}
+		set.Domains()[0].Explain(request{"path": "/x", "remote_address": "192.0.2.1"})
 		a, b := set.Limits(), again.Limits()
 		if len(a) != len(b) {
 			t.Fatalf("%d limits became %d", len(a), len(b))

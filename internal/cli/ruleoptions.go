@@ -12,14 +12,15 @@ import (
 func addRuleOptions(cmd *cobra.Command, o *rule.Options) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.MergeDomains, "merge-domains", false, "let several files hold rules of one domain")
-	flags.Var(&compatFlag{&o.CompatEnvoy}, "compat", "read the files as Envoy's reference service does: envoy")
+	flags.Var(&compatFlag{o}, "compat", "read the files as Envoy's reference service does: envoy")
 }
 
-// compatFlag is --compat, which knows one word.
-type compatFlag struct{ envoy *bool }
+// compatFlag is --compat, which knows one word. The reference's rules are matched
+// by descriptor, where any key will do.
+type compatFlag struct{ options *rule.Options }
 
 func (f *compatFlag) String() string {
-	if f.envoy != nil && *f.envoy {
+	if f.options != nil && f.options.CompatEnvoy {
 		return "envoy"
 	}
 	return ""
@@ -29,7 +30,7 @@ func (f *compatFlag) Set(s string) error {
 	if s != "envoy" {
 		return fmt.Errorf("%q is not known: use envoy", s)
 	}
-	*f.envoy = true
+	f.options.CompatEnvoy, f.options.ForAttributes = true, false
 	return nil
 }
 
