@@ -6,6 +6,9 @@ set -euo pipefail
 # One line per program: what is looked for, and the package that brings it.
 programs='
 redis-server redis-server
+nginx nginx-light
+caddy caddy
+haproxy haproxy
 curl curl
 '
 
