@@ -177,6 +177,7 @@ func dial(target string, n int) (clients []pb.RateLimitServiceClient, closeAll f
 			closeAll()
 			return nil, nil, err
 		}
+		c.Connect() // also those that no caller uses: they are there to be held
 		conns = append(conns, c)
 		clients = append(clients, pb.NewRateLimitServiceClient(c))
 	}
