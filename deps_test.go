@@ -71,7 +71,7 @@ var testLayers = []string{".", "algorithm", "memstore", "redisstore", "failover"
 
 // houseTests are what the tests of the house rules, in the root folder, may
 // import: they check the pages of the whole repository.
-var houseTests = []string{"rule"}
+var houseTests = []string{"rule", "ruletest"}
 
 // onlyTests are imported by tests alone, and by one another.
 var onlyTests = []string{"storetest", "internal/testutil", "internal/redistest", "internal/refmodel"}
