@@ -160,18 +160,6 @@ func (x *denials) set(on bool) {
 	x.clear()
 }
 
-// len gives how many denials are remembered.
-func (x *denials) len() int {
-	n := 0
-	for i := range x.shards {
-		sh := &x.shards[i]
-		sh.mu.Lock()
-		n += len(sh.m)
-		sh.mu.Unlock()
-	}
-	return n
-}
-
 // ForgetDenials drops the remembered denials of the limits that changed says, for
 // when rules are reloaded. A limit whose numbers changed is noticed without it;
 // this frees what is left of limits that are gone.

@@ -9,7 +9,8 @@
 // Decisions are the same as those of package memstore, to the last unit: each
 // algorithm in scripts is the twin of one in package algorithm. All limits of a
 // request are decided by one script call, in one round trip, and are all charged
-// or none. Concurrent calls share round trips by pipelining.
+// or none. Callers who ask at the same time share script calls: nobody waits for
+// company, but who finds two calls under way goes with the next.
 //
 // On a Cluster each counter may live on another node, so each is asked by its own
 // script call, all in parallel; when one denies, what the others charged is taken
@@ -20,7 +21,8 @@
 //
 // Time is the server's, so that the clocks of the instances do not matter, held
 // so that a counter's time never goes back. A server whose clock is set forward
-// refills buckets, as wall clocks do. Where the server refuses TIME in scripts
+// refills buckets, as wall clocks do. Instants are exact to a microsecond up to the
+// year 2255, and to two after that. Where the server refuses TIME in scripts
 // (some managed services, or the rights of the user), Open notices, logs it, and
 // the instances' own wall clocks are used; see Options.CallerTime.
 //
@@ -32,7 +34,8 @@
 // expire when their state is the same as a fresh one. A value that this version
 // does not know (from a later one, or foreign) is an error for its counter and is
 // never overwritten. A refunded receipt is remembered by a small key beside the
-// counter while its charge counts.
+// counter while its charge counts, and a minute at least. A sliding log takes 11
+// bytes per admitted call, and can hold some 46 million.
 //
 // # When Redis fails
 //

@@ -215,6 +215,21 @@ func (k *link) failed(ses *session, err error) {
 	go k.recover()
 }
 
+// background runs f in a goroutine that close waits for; false when it is closed.
+func (k *link) background(f func()) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return false
+	}
+	k.wg.Add(1)
+	go func() {
+		defer k.wg.Done()
+		f()
+	}()
+	return true
+}
+
 // recover dials until there is a session again.
 func (k *link) recover() {
 	defer k.wg.Done()

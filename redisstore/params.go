@@ -80,16 +80,6 @@ func (a length) sub(b length, rate uint64) length {
 	return d
 }
 
-// add gives an instant that lies a length after a turn.
-func (a length) add(b length, rate uint64) length {
-	sum := length{a.micros + b.micros, a.frac + b.frac}
-	if sum.frac >= rate {
-		sum.micros++
-		sum.frac -= rate
-	}
-	return sum
-}
-
 // appendPace packs what a leaky bucket needs. The lengths that do not depend on
 // the state are worked out here, where products have two words.
 func appendPace(b []byte, l *caudal.Compiled, cost uint64) []byte {

@@ -177,17 +177,12 @@ func (s *Store) inBackground(f func()) bool {
 	default:
 		return false
 	}
-	s.link.mu.Lock()
-	defer s.link.mu.Unlock()
-	if s.link.closed {
-		<-s.background
-		return false
-	}
-	s.link.wg.Add(1)
-	go func() {
-		defer s.link.wg.Done()
+	started := s.link.background(func() {
 		defer func() { <-s.background }()
 		f()
-	}()
-	return true
+	})
+	if !started {
+		<-s.background
+	}
+	return started
 }

@@ -48,12 +48,6 @@ func TestScriptsAreDocumented(t *testing.T) {
 	}
 }
 
-// lua runs a piece of Lua after parts of the scripts and gives what it returns.
-func lua(t testing.TB, r *redistest.Server, parts, body string) []string {
-	t.Helper()
-	return strings.Split(r.TryDo("EVAL", prelude+parts+body, "0"), "\n")
-}
-
 // muldiv is exact for all numbers that it is made for: checked against math/big,
 // at the edges and at random, many per round trip.
 func TestLuaMuldiv(t *testing.T) {

@@ -91,14 +91,17 @@ func (x *sharer) remove(w *waiter) {
 
 // next gives a place that was freed to those who wait, or back.
 func (s *Store) next() {
-	if batch := s.sharer.take(); batch != nil {
-		s.link.wg.Add(1)
-		go func() {
-			defer s.link.wg.Done()
-			for ; batch != nil; batch = s.sharer.take() {
-				s.askShared(batch)
-			}
-		}()
+	batch := s.sharer.take()
+	if batch == nil {
+		return
+	}
+	work := func() {
+		for ; batch != nil; batch = s.sharer.take() {
+			s.askShared(batch)
+		}
+	}
+	if !s.link.background(work) {
+		work() // the store is closed, and says so to each
 	}
 }
 

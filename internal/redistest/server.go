@@ -80,7 +80,7 @@ func prepare(t testing.TB, config []string) *Server {
 	s := &Server{t: t, dir: t.TempDir(), port: freePort(t)}
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
 	s.args = []string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--appendonly", "no", "--protected-mode", "no", "--enable-debug-command", "yes"}
+		"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", "--protected-mode", "no", "--enable-debug-command", "yes"}
 	for _, line := range config {
 		name, value, _ := strings.Cut(line, " ")
 		s.args = append(s.args, "--"+name)
