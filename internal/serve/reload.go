@@ -28,10 +28,22 @@ func (s *Server) Reload() error {
 		return err
 	}
 	s.logWarnings(loaded)
+	s.logLowered(loaded)
 	s.enforce(loaded)
 	s.log.Info("rules reloaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
 		"warnings", len(loaded.warnings), "hash", loaded.hash)
 	return nil
+}
+
+// logLowered warns of limits that the new rules lower more than tenfold: more
+// often than not a digit is missing.
+func (s *Server) logLowered(loaded *loadedRules) {
+	for _, c := range rule.Diff(s.rules.Load().set, loaded.set) {
+		if c.Drastic {
+			s.log.Warn("limit lowered more than tenfold", "domain", c.Domain, "rule", c.Rule,
+				"old", c.Old, "new", c.New, "at", c.Position.String())
+		}
+	}
 }
 
 // enforce puts rules in force. Their series come first, so that no decision goes

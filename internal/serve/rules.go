@@ -19,9 +19,7 @@ type loadedRules struct {
 
 // loadRules reads the rules that the settings name. All of them load, or none.
 func loadRules(c *Config) (*loadedRules, error) {
-	options := rule.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix,
-		ForAttributes: c.Upstream != nil || !c.Compat, MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat}
-	set, warnings, err := readRules(c, options)
+	set, warnings, err := readRules(c, ruleOptions(c))
 	if err != nil {
 		return nil, err
 	}
@@ -33,6 +31,12 @@ func loadRules(c *Config) (*loadedRules, error) {
 		return nil, err
 	}
 	return &loadedRules{set: set, domain: domain, hash: set.Hash(), warnings: warnings, at: time.Now()}, nil
+}
+
+// ruleOptions says how rules are read.
+func ruleOptions(c *Config) rule.Options {
+	return rule.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix,
+		ForAttributes: c.Upstream != nil || !c.Compat, MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat}
 }
 
 func readRules(c *Config, options rule.Options) (*rule.Set, []rule.Warning, error) {

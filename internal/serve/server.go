@@ -47,7 +47,7 @@ type Server struct {
 	front, admin *endpoint   // front is nil without an upstream, admin when it is off
 	api          []*endpoint // of the decision API
 	decisions    decisions
-	rls          *rls        // Envoy's protocol
+	rls          *rls // Envoy's protocol
 	started      time.Time
 	calls        atomic.Int64       // under way at the gateway
 	cancelCalls  context.CancelFunc // ends those that are still under way
@@ -275,10 +275,11 @@ func (s *Server) AdminAddr() string {
 	return s.admin.ln.Addr().String()
 }
 
-// Run keeps the server until ctx ends, and reloads the rules at each value of
-// reload, which may be nil. Then it drains the server and returns nil. The error
+// Run keeps the server until ctx ends, and reloads the rules when their files
+// change and at each value of reload, which may be nil. Then it drains the server and returns nil. The error
 // is that of a listener that failed.
 func (s *Server) Run(ctx context.Context, reload <-chan os.Signal) error {
+	defer s.watch(ctx)()
 	for {
 		select {
 		case <-ctx.Done():
