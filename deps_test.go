@@ -107,6 +107,7 @@ var testLibraries = []string{
 	"github.com/coder/websocket",      // a WebSocket client
 	"golang.org/x/net",                // HTTP/2 frames
 	"golang.org/x/sync",
+	"go.yaml.in/yaml/v3",                  // reading documents back
 	"github.com/prometheus/client_golang", // reading back what was counted
 }
 

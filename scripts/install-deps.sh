@@ -6,7 +6,7 @@ set -euo pipefail
 # One line per program: what is looked for, and the package that brings it.
 programs='
 redis-server redis-server
-nginx nginx-light
+nginx nginx
 caddy caddy
 haproxy haproxy
 curl curl
