@@ -27,6 +27,7 @@ const cancelGrace = 2 * time.Second
 
 func (s *Server) drain() error {
 	s.draining.Store(true)
+	s.rls.server.SetServing(false)
 	if !s.shutdown(s.config.ShutdownTimeout) {
 		s.log.Warn("calls are still under way at the end of the shutdown timeout; they are cancelled", "calls", s.calls.Load())
 		s.cancelCalls()

@@ -214,6 +214,10 @@ func (r *envReader) store(c *Config) {
 	if c.Store != "" || address == "" {
 		return
 	}
+	if strings.Contains(address, "://") { // as a whole
+		c.Store = address
+		return
+	}
 	kind := r.oneOf("REDIS_TYPE", "SINGLE", "SENTINEL", "CLUSTER")
 	if r.oneOf("REDIS_SOCKET_TYPE", "tcp", "unix") == "unix" || strings.HasPrefix(address, "/") {
 		r.fail("REDIS_SOCKET_TYPE", "unix sockets to Redis are not supported", "let Redis listen on 127.0.0.1, and set REDIS_SOCKET_TYPE=tcp and REDIS_URL=127.0.0.1:6379")

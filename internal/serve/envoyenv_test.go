@@ -53,6 +53,7 @@ func TestB16DefaultsAndOwnSettingsFirst(t *testing.T) {
 func TestB16Stores(t *testing.T) {
 	for _, row := range []struct{ env, want string }{
 		{"REDIS_URL=r:6379", "redis://r:6379"},
+		{"REDIS_URL=rediss://r:6380/2", "rediss://r:6380/2"},
 		{"REDIS_URL=r:6379 REDIS_AUTH=secret", "redis://:secret@r:6379"},
 		{"REDIS_URL=m,s1:26379,s2:26379 REDIS_TYPE=Sentinel REDIS_SENTINEL_AUTH=pw", "redis-sentinel://s1:26379,s2:26379/m?sentinel_password=pw"},
 	} {
