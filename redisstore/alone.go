@@ -37,12 +37,16 @@ func (s *Store) takeAlone(ctx context.Context, at caudal.Instant, calls []caudal
 	return nil
 }
 
-// appendCall packs a call: its limit and cost, and for a fixed window whether it
-// counts also when it is denied.
+// appendCall packs a call: its limit and cost; for a fixed window whether it counts
+// also when it is denied, and for a leaky bucket the least delay, where there is
+// one.
 func (s *Store) appendCall(b []byte, c *caudal.Call, cost uint64, wall int64) []byte {
 	b = s.appendParams(b, c.Limit, cost, wall)
-	if c.CountDenied && c.Limit.Algorithm() == caudal.FixedWindow {
+	switch a := c.Limit.Algorithm(); {
+	case c.CountDenied && a == caudal.FixedWindow:
 		b = append(b, 1)
+	case c.MinDelay > 0 && a == caudal.LeakyBucket:
+		b = appendUint(b, 7, min(uint64(c.MinDelay.Microseconds()), longLength))
 	}
 	return b
 }

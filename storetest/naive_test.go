@@ -47,6 +47,14 @@ func (c cell) clone() *cell {
 
 // takeCall is take, counting also what is denied where that is asked for.
 func (c *cell) takeCall(call caudal.Call, now int64, cost uint32) (d caudal.Decision) {
+	if call.MinDelay > 0 && call.Limit.Algorithm() == caudal.LeakyBucket {
+		before := c.lb
+		c.lb = c.lb.NotBefore(call.Limit, now, now+call.MinDelay.Microseconds())
+		if c.lb, d = c.lb.Take(call.Limit, now, cost); !d.Charged {
+			c.lb = before
+		}
+		return d
+	}
 	if !call.CountDenied || call.Limit.Algorithm() != caudal.FixedWindow {
 		return c.take(call.Limit, now, cost)
 	}
@@ -123,6 +131,9 @@ func (n *naive) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 // together decides calls that are charged together or not at all.
 func (n *naive) together(at caudal.Instant, calls []caudal.Call, out []caudal.Decision) {
 	for i, c := range calls {
+		if n.fault == "no least delay" {
+			calls[i].MinDelay = 0
+		}
 		out[i] = n.decide(at, calls, i, n.sum(calls, i))
 		if n.fault == "peek counts" && c.Cost == 0 {
 			calls[i].Cost = 1

@@ -148,7 +148,7 @@ func rows() []row {
 	for _, group := range [][]row{
 		tokenBucketRows, leakyBucketRows, windowRows, calendarRows, slidingRows,
 		everyAlgorithmRows(), changeRows, refundRows, queueRefundRows,
-		timeRows, batchRows, modeRows, aloneRows, identityRows, abilityRows, raceRows(), traceRows(),
+		timeRows, batchRows, modeRows, aloneRows, delayRows, identityRows, abilityRows, raceRows(), traceRows(),
 	} {
 		all = append(all, group...)
 	}

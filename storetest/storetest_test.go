@@ -64,6 +64,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 		"reset clears everything":               "Reset/MakesFresh",
 		"alone is together":                     "Alone/EachIsChargedByItself",
 		"forgets denied calls":                  "Alone/CountDenied",
+		"no least delay":                        "MinDelay/HoldsTheTurnAndThoseBehind",
 		"forecasts charge":                      "Forecast/RunsAhead",
 	} {
 		t.Run(strings.ReplaceAll(fault, " ", "_"), func(t *testing.T) {

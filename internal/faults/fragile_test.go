@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -65,7 +66,7 @@ func TestFragileUpstreamSurvivesTheLossOfRedis(t *testing.T) {
 	wg.Wait()
 
 	if n, at := arrivals.most(time.Second); n > 52 {
-		t.Errorf("the upstream got %d calls in the second from %s on, want at most 52", n, at.Format("05.000"))
+		t.Errorf("the upstream got %d calls in the second from %s on, want at most 52 (%s)", n, at.Format("05.000"), arrivals.story())
 	}
 }
 
@@ -133,4 +134,14 @@ func (a *arrivals) most(interval time.Duration) (n int, from time.Time) {
 		}
 	}
 	return n, from
+}
+
+// story tells how many calls came in each tenth of a second, and how late the
+// machine was.
+func (a *arrivals) story() string {
+	counts := make([]int, int(a.turns[len(a.turns)-1].Sub(a.turns[0])/(100*time.Millisecond))+1)
+	for _, t := range a.turns {
+		counts[t.Sub(a.turns[0])/(100*time.Millisecond)]++
+	}
+	return fmt.Sprintf("from %s on, by tenths: %v; at most %s late", a.turns[0].Format("05.000"), counts, a.late)
 }

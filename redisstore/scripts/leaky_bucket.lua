@@ -14,7 +14,9 @@
 -- Packed argument: algorithm B, cost I5, capacity I5, rate I4, period in
 -- microseconds I7, and as instants with a fraction, I7 and I4 each: the interval
 -- between turns; how far ahead a turn may lie; the length of cost - 1 intervals;
--- the length of capacity intervals less how far ahead a turn may lie.
+-- the length of capacity intervals less how far ahead a turn may lie. Then, for a
+-- call that knows of turns given elsewhere, its least delay in microseconds, I7:
+-- the bucket is as if the turn one interval before that had been given.
 --
 -- Gives the same list as token_bucket.lua; the instant and fraction of a charge
 -- are its first turn.
@@ -123,6 +125,19 @@ local function leaky_bucket(now, key, p, peek)
     local m, f = add(s.m, s.f, im, if_, rate)
     if m < now then return now, 0 end
     return m, f
+  end
+
+  if #p > 66 then
+    local t = now + unpack('>I7', p, 67)
+    local m, f = tail()
+    if less(m, f, t, 0) then
+      s.m, s.f = sub(t, 0, im, if_, rate)
+      s.rate, s.tail, s.freed, fm = rate, '', 0, nil
+    end
+    while fm and less(fm, ff, t, 0) do
+      s.tail, s.freed, fm = s.tail:sub(12), s.freed - 1, nil
+      if s.freed > 0 then fm, ff = unpack('>I7I4', s.tail) end
+    end
   end
 
   local flags, x, xf, value = 0, 0, 0, nil
