@@ -23,6 +23,10 @@
 // middleware before, limits as well, the lists are joined and the three older
 // headers come from the tighter.
 //
+// A rule's on_deny replaces status, body and headers of its denials. A rule's cost
+// in a response header is charged at its most and credited down once the handler
+// is done; see [Outcome.Settle] for front ends of other kinds.
+//
 // # Streams and upgrades
 //
 // The ResponseWriter is handed on as it came: flushing, hijacking, trailers and

@@ -67,24 +67,6 @@ func TestWhatLimitsCarry(t *testing.T) {
 	}
 }
 
-// TestMetricName: only what asks for values names them, and a shared pattern
-// stays a pattern.
-func TestMetricName(t *testing.T) {
-	set, _, err := rule.Load("testdata/good/answers.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ limit, values, want string }{
-		{"endpoint", "service=svc/a,endpoint=x", "service=svc/*.endpoint=x"},
-		{"model", "model=m\n", `model=m\n`},
-		{"user", "model=m,user=u", "model=m.user"},
-	} {
-		if got := limitNamed(t, set, c.limit).MetricName(entries(c.values)); got != c.want {
-			t.Errorf("MetricName(%q) = %q, want %q", c.values, got, c.want)
-		}
-	}
-}
-
 // TestCostOfCalls: a cost is bounded, and what is no number costs the default.
 func TestCostOfCalls(t *testing.T) {
 	d := parse(t, `domain: d

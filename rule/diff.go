@@ -88,7 +88,8 @@ func Diff(from, to *Set) []Change {
 		d.domain(name, a, b)
 	}
 	slices.SortStableFunc(d.changes, func(a, b Change) int {
-		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Rule, b.Rule))
+		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Rule, b.Rule),
+			cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Old+a.New, b.Old+b.New), a.Position.compare(b.Position))
 	})
 	return d.changes
 }

@@ -42,6 +42,9 @@
 // [Domain.MatchDescriptor] matches an ordered list of entries instead, as Envoy
 // sends them.
 //
+// [Domain.Explain] and [Domain.ExplainDescriptor] say why a request is limited as it
+// is; [Diff] says what changed in meaning between two sets.
+//
 // # Counters
 //
 // A node without value, with a CIDR prefix or with a wildcard gives each value

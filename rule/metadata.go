@@ -159,30 +159,3 @@ func sortedKeys[V any](m map[string]V) []string {
 	slices.Sort(keys)
 	return keys
 }
-
-// MetricName gives the name under which metrics count the limit for a request
-// with these values, one for each level of the rule, from the root. It is the
-// limit's name, unless detailed_metric or value_to_metric asks for values; a
-// value that share_threshold counts together with others stays the pattern. The
-// caller bounds how many such names it keeps.
-func (l *Limit) MetricName(values []Entry) string {
-	nodes := l.node.path()
-	detailed := l.node.source.detailedMetric
-	if !detailed && !slices.ContainsFunc(nodes, func(n *node) bool { return n.source.valueToMetric }) {
-		return l.Name
-	}
-	var parts []string
-	for i, n := range nodes {
-		text := printable(n.key)
-		asked := detailed || n.source.valueToMetric
-		switch {
-		case n.kind == exactValue, n.kind != anyValue && (n.sharedByDescriptor || !asked):
-			text += "=" + printable(n.value)
-		case asked && i < len(values):
-			text += "=" + printable(values[i].Value)
-		}
-		parts = append(parts, text)
-	}
-	name := strings.Join(parts, ".")
-	return name[:min(len(name), maxName)]
-}

@@ -38,3 +38,26 @@ func TestGitOpsBeginsWithInit(t *testing.T) {
 		}
 	}
 }
+
+// TestStarterSettingsAreRead: the caudal.yaml that init writes, as it is and with
+// all that it holds in comments.
+func TestStarterSettingsAreRead(t *testing.T) {
+	data, err := os.ReadFile("starter/caudal.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{string(data), strings.ReplaceAll(string(data), "\n# ", "\n")} {
+		_, body, _ := strings.Cut(text, "\n\n") // the head is prose
+		file := filepath.Join(t.TempDir(), "caudal.yaml")
+		if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var s settings
+		if err := readConfig(file, &s); err != nil {
+			t.Errorf("%v\n%s", err, body)
+		}
+		if s.Upstream == nil || len(s.Rules) != 1 {
+			t.Errorf("upstream %v and rules %q, want one of each", s.Upstream, s.Rules)
+		}
+	}
+}
