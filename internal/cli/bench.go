@@ -23,7 +23,7 @@ func newBench(s Streams) *cobra.Command {
 		Args:    knownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchRLS(s), newBenchFloor(s))
+	cmd.AddCommand(newBenchRLS(s), newBenchFloor(s), newBenchGateway(s), newBenchProxy(s))
 	return cmd
 }
 

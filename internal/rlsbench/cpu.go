@@ -12,9 +12,9 @@ import (
 // clockTick is the unit of times in /proc on every Linux that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// processTime gives the processor time that a process has used, of the user and of
+// ProcessTime gives the processor time that a process has used, of the user and of
 // the system; 0 for process 0.
-func processTime(pid int) (time.Duration, error) {
+func ProcessTime(pid int) (time.Duration, error) {
 	if pid == 0 {
 		return 0, nil
 	}

@@ -217,13 +217,13 @@ func measure(ctx context.Context, o *Options, clients []pb.RateLimitServiceClien
 	if err := sleep(ctx, o.Warmup); err != nil {
 		return Result{}, err
 	}
-	cpu, cpuErr := processTime(o.PID)
+	cpu, cpuErr := ProcessTime(o.PID)
 	start := time.Now()
 	phase.Store(measuring)
 	err := sleep(ctx, o.Duration)
 	phase.Store(over)
 	took := time.Since(start)
-	after, afterErr := processTime(o.PID)
+	after, afterErr := ProcessTime(o.PID)
 	cancel()
 	wg.Wait()
 	if err != nil {
