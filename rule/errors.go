@@ -163,6 +163,6 @@ func (w Warning) String() string {
 
 func sortWarnings(w []Warning) {
 	slices.SortStableFunc(w, func(a, b Warning) int {
-		return cmp.Or(a.Position.compare(b.Position), strings.Compare(a.Code, b.Code))
+		return cmp.Or(a.Position.compare(b.Position), cmp.Compare(a.Level, b.Level), strings.Compare(a.Code, b.Code))
 	})
 }

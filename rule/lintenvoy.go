@@ -30,7 +30,7 @@ func (l *linter) differences(f *ruleFile) {
 		}
 		shared = shared || d.key == "path" && isPattern(d.value) && d.share == unset
 	})
-	if first == nil || !l.foreign(f) {
+	if first == nil {
 		return
 	}
 	parts := []string{fmt.Sprintf("%s without an algorithm: token_bucket here, fixed_window there", plural(buckets, "limit", "limits"))}
@@ -45,14 +45,6 @@ func (l *linter) differences(f *ruleFile) {
 		Why:  "it is in the format of Envoy's reference service, which also charges each descriptor by itself and counts denied calls",
 		Mend: "run with --compat envoy to keep that, or write algorithm: token_bucket at the top to say that this is meant"}
 	l.warnings = append(l.warnings, w)
-}
-
-// foreign reports whether a file uses keys that no request matched by attributes
-// has, as the reference's files do.
-func (l *linter) foreign(f *ruleFile) bool {
-	found := false
-	f.each(func(d *descriptor) { found = found || !isAttribute(d.key) })
-	return found
 }
 
 // each visits all descriptors of a file.

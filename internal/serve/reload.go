@@ -68,7 +68,10 @@ func (s *Server) enforce(loaded *loadedRules) {
 func (s *Server) logWarnings(loaded *loadedRules) {
 	for _, w := range loaded.warnings {
 		attrs := []any{"what", w.What, "why", w.Why, "mend", w.Mend, "code", w.Code}
-		if w.Position.File != quickName { // a rule file that nobody wrote has no lines
+		if w.Position.File == quickName && w.Level == rule.LevelNote {
+			continue // a rule file that nobody wrote needs no second thoughts
+		}
+		if w.Position.File != quickName { // nor has it lines
 			attrs = append([]any{slog.String("at", w.Position.String())}, attrs...)
 		}
 		level := slog.LevelWarn
