@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -74,6 +75,37 @@ func (p *Program) Signal(t testing.TB, s syscall.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		t.Fatalf("signal %v: %v", s, err)
 	}
+}
+
+// Freeze stops the program as SIGSTOP does, and waits until no thread of it runs.
+func (p *Program) Freeze(t testing.TB) {
+	t.Helper()
+	p.Signal(t, syscall.SIGSTOP)
+	for start := time.Now(); time.Since(start) < patience; {
+		if p.frozen(t) {
+			return
+		}
+	}
+	t.Fatal("the program does not stop")
+}
+
+func (p *Program) frozen(t testing.TB) bool {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the threads of process %d cannot be seen: %v", p.cmd.Process.Pid, err)
+	}
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if err != nil { // a thread that has just ended
+			return false
+		}
+		// The state follows the name, which stands in parentheses.
+		if i := bytes.LastIndexByte(stat, ')'); i < 0 || !bytes.HasPrefix(stat[i:], []byte(") T")) {
+			return false
+		}
+	}
+	return true
 }
 
 // WaitListening waits until something accepts on an address, while the program

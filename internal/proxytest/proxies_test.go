@@ -144,7 +144,7 @@ func TestProxiesPassWhenCaudalIsGone(t *testing.T) {
 		s := start(t, p, false)
 		s.untilDenied(t)
 
-		s.caudal.Signal(t, syscall.SIGSTOP)
+		s.caudal.Freeze(t)
 		s.passes(t, "frozen")
 		s.caudal.Signal(t, syscall.SIGCONT)
 		s.caudal.Kill()
