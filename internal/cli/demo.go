@@ -45,12 +45,13 @@ func newDemo(s Streams) *cobra.Command {
 	config := serve.Config{Text: demoRules, TextName: "demo.yaml",
 		// So that one machine can play several clients.
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
-	var printRules bool
+	var printRules, redis bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run an echo server behind a gateway, with rules to try",
 		Example: `  caudal demo
   caudal demo --listen 127.0.0.1:9000
+  caudal demo --redis
   caudal demo --print-rules > rules.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,17 +59,18 @@ func newDemo(s Streams) *cobra.Command {
 				_, err := io.WriteString(s.Out, demoRules)
 				return err
 			}
-			return demo(cmd.Context(), s, config)
+			return demo(cmd.Context(), s, config, redis)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&config.Listen, "listen", demoAddress, "the `ADDRESS` of the gateway")
 	flags.StringVar(&config.AdminListen, "admin-listen", serve.DefaultAdminListen, "the `ADDRESS` of /metrics, /healthz and the like, or off")
+	flags.BoolVar(&redis, "redis", false, "run a second gateway, one port further, and a redis-server in which both count")
 	flags.BoolVar(&printRules, "print-rules", false, "print the demo's rules and end")
 	return cmd
 }
 
-func demo(ctx context.Context, s Streams, config serve.Config) error {
+func demo(ctx context.Context, s Streams, config serve.Config, redis bool) error {
 	upstream, url, err := startEcho()
 	if err != nil {
 		return err
@@ -76,8 +78,38 @@ func demo(ctx context.Context, s Streams, config serve.Config) error {
 	defer upstream.Close()
 	config.Upstream = url
 	log := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return run(ctx, config, serve.Deps{Logger: log, Version: versionOf(s)}, func(server *serve.Server) error {
+	deps := serve.Deps{Logger: log, Version: versionOf(s)}
+	if redis {
+		return demoRedis(ctx, s, config, deps)
+	}
+	return run(ctx, config, deps, func(server *serve.Server) error {
 		_, err := io.WriteString(s.Out, demoText(server.Addr(), server.AdminAddr()))
+		return err
+	})
+}
+
+// demoRedis runs two gateways with the same rules that count in one Redis.
+func demoRedis(ctx context.Context, s Streams, config serve.Config, deps serve.Deps) error {
+	url, stop, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	config.Store = url
+	second := config
+	second.AdminListen = serve.Off
+	if second.Listen, err = nextPort(config.Listen); err != nil {
+		return err
+	}
+	other, err := serve.Start(second, deps)
+	if err != nil {
+		return err
+	}
+	defer other.Close()
+	return run(ctx, config, deps, func(server *serve.Server) error {
+		_, err := fmt.Fprintf(s.Out, "caudal demo: an echo server behind two gateways that count in one Redis\n\n"+
+			"  gateways http://%s and http://%s\n  redis    %s\n%s\nCtrl-C ends it.\n",
+			server.Addr(), other.Addr(), url, redisTries(server.Addr(), other.Addr()))
 		return err
 	})
 }
