@@ -24,6 +24,10 @@ build: ## build bin/caudal, one static file
 run: build ## build, then serve a demo: an echo upstream behind a gateway
 	bin/caudal demo
 
+.PHONY: run-redis
+run-redis: build ## the same, two gateways on one Redis: one count for both
+	bin/caudal demo --redis
+
 .PHONY: test
 test: deps lint ## what must pass before a change goes in
 	go test -race -shuffle=on ./...

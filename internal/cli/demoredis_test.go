@@ -2,6 +2,7 @@ package cli
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -9,8 +10,7 @@ import (
 // pass, because they count in one Redis.
 func TestDemoWithRedisCountsOnce(t *testing.T) {
 	p := launch(t, "demo", "--redis", "--listen", "127.0.0.1:0", "--admin-listen", "off")
-	one := p.waitFor(t, `gateways http://(\S+) and`)
-	two := p.waitFor(t, `gateways http://\S+ and http://(\S+)`)
+	one, two, _ := strings.Cut(p.waitFor(t, `gateways http://(\S+ and http://\S+)`), " and http://")
 	var codes []int
 	for i := range 6 {
 		res, err := http.Post("http://"+[]string{one, two}[i%2]+"/login", "text/plain", nil)
