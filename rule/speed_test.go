@@ -99,6 +99,24 @@ func BenchmarkMatch(b *testing.B) {
 			})
 		}
 	}
+	// Siblings of different keys without value, by descriptor. By attributes each key has to be asked for.
+	for _, n := range []int{10, 1000, 10_000} {
+		b.Run(fmt.Sprintf("key-only by descriptor/%d", n), func(b *testing.B) {
+			var text strings.Builder
+			text.WriteString("domain: d\ndescriptors:\n")
+			for i := range n {
+				fmt.Fprintf(&text, "  - key: key-%05d\n    rate_limit: {unit: minute, requests_per_unit: 5}\n", i)
+			}
+			d := parse(b, text.String())
+			list := []rule.Entry{{Key: "key-00007", Value: "v"}}
+			var m rule.Match
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Reset()
+				d.MatchDescriptor(list, &m)
+			}
+		})
+	}
 	b.Run("rules of the package comment", func(b *testing.B) {
 		d := parse(b, publicAPI)
 		req := &fastRequest{path: "/login", key: "k", plan: "free", addr: netip.MustParseAddr("203.0.113.7")}
