@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +41,10 @@ func openRedis(url string, o storeOptions) (*openedStore, error) {
 		return nil, errors.Join(err, redis.Close())
 	}
 	shared := failover.New(redis, failover.Options{
+		// A store on one server surely returns when its context ends: few calls are on
+		// their way to Redis at a time, and the others wait in line. On a Cluster each
+		// caller sends its own, and a stalled connection could hold one.
+		Inline:   !strings.Contains(redisKind(url), "cluster"),
 		Deadline: o.timeout, ExpectedInstances: o.instances, LocalKeys: o.maxKeys, Clock: o.clock,
 		OnCall: calls.Observe,
 		OnChange: func(st failover.State) {
