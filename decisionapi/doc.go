@@ -22,7 +22,8 @@
 // An allowed check that charged something carries a receipt. Whoever brings it to
 // /v1/refund gets back up to its cost, once, whichever instance is asked:
 // instances that share a store need the same [Options.Secret]. A receipt is worth
-// something while its charge counts, and a minute more.
+// something while its charge counts, and a minute more. A decision that was made
+// without the shared store (degraded) carries none.
 //
 // # Authorize
 //

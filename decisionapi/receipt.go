@@ -56,7 +56,9 @@ func (s signer) mac(payload []byte) []byte {
 }
 
 // receipt gives the receipt of an outcome; nil when nothing was charged, or by
-// more limits than a receipt holds.
+// more limits than a receipt holds. What one instance counted by itself, because
+// the store was gone, is left out: no other instance could give it back, and it is
+// forgotten when the store returns.
 func (s signer) receipt(o *httplimit.Outcome, now int64) *receipt {
 	b := make([]byte, receiptHead, receiptHead+receiptItem*len(o.Decisions))
 	b[0] = receiptVersion
@@ -64,7 +66,7 @@ func (s signer) receipt(o *httplimit.Outcome, now int64) *receipt {
 	var counts time.Duration
 	for i := range o.Decisions {
 		d := &o.Decisions[i]
-		if !d.Charged || d.Receipt.Limit == nil {
+		if !d.Charged || d.Receipt.Limit == nil || d.Receipt.Limit.StandsInFor() != nil {
 			continue
 		}
 		id := idOf(d.Receipt.Limit)
