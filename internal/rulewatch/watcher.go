@@ -179,16 +179,19 @@ func (w *Watcher) Run(ctx context.Context) {
 	poll := time.NewTicker(w.opts.Poll)
 	defer poll.Stop()
 	for {
-		// First without a notice: the files may have changed since they were loaded.
+		// Watch first and then look: what changes after that is noticed, and what
+		// changed before is seen, also in a directory that was made anew.
+		notices.renew()
 		if now, changed, _ := w.changed(); changed {
 			w.settle(ctx, notices, now)
-			notices.renew()
+			if ctx.Err() == nil {
+				continue
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-poll.C:
-			notices.renew()
 		case <-notices.events():
 		}
 	}
