@@ -74,7 +74,7 @@ var testLayers = []string{".", "algorithm", "memstore", "redisstore", "failover"
 var houseTests = []string{"rule", "ruletest"}
 
 // onlyTests are imported by tests alone, and by one another.
-var onlyTests = []string{"storetest", "internal/testutil", "internal/redistest", "internal/refmodel"}
+var onlyTests = []string{"storetest", "internal/testutil", "internal/redistest", "internal/refmodel", "internal/proxytest"}
 
 // libraries says which packages may import a module of others. A library is
 // named by the package that is about it, so that it can be exchanged there.

@@ -40,6 +40,9 @@ func (a *API) authorize(w http.ResponseWriter, r *http.Request) {
 		a.undecided(w, r, "authorize cannot tell which request it is asked about", "error", err.Error())
 		return
 	}
+	if name := a.who.ClientIPHeader(); len(r.Header[name]) == 0 {
+		a.hints.hint("the proxy that asks authorize does not name its client, so all its clients count as one; let it set the header", "header", name)
+	}
 	o := a.decider.DecideWithin(original, p.maxHold)
 	defer o.Release()
 	o.Hold(original)

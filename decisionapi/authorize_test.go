@@ -109,3 +109,19 @@ func TestAuthorizeHoldsNoLongerThanToldTo(t *testing.T) {
 	}
 	wantStatus(t, "with room", f.ask(proxy, "?max_hold=600ms", legacy...), 200, "200")
 }
+
+// TestC64AProxyThatNamesNoClientIsNoticed: else all its clients share one counter
+// and nobody knows why.
+func TestC64AProxyThatNamesNoClientIsNoticed(t *testing.T) {
+	f := start(t, decisionapi.Options{})
+	f.ask(proxy, "", "X-Forwarded-Uri", "/", "X-Forwarded-For", "203.0.113.7")
+	if f.log.Len() != 0 {
+		t.Errorf("a proxy that names its client: the log has\n%s", f.log)
+	}
+	for range 3 {
+		f.ask(proxy, "", "X-Forwarded-Uri", "/")
+	}
+	if n := strings.Count(f.log.String(), "does not name its client"); n != 1 {
+		t.Errorf("a proxy that names no client: the log has the hint %d times, want once:\n%s", n, f.log)
+	}
+}
