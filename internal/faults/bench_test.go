@@ -50,7 +50,7 @@ func measureFault(b *testing.B, begin, end func(*redistest.Server)) {
 		b.Fatal(err)
 	}
 	defer redis.Close()
-	store := failover.New(redis, failover.Options{ExpectedInstances: 1})
+	store := failover.New(redis, failover.Options{ExpectedInstances: 1, Inline: true})
 	defer store.Close()
 	limit, err := caudal.PerSecond(1_000_000).Compile("", "bench")
 	if err != nil {

@@ -51,7 +51,7 @@ func newRigWithin(t *testing.T, deadline time.Duration, config ...string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.store = failover.New(redis, failover.Options{Deadline: deadline, ExpectedInstances: 1})
+	r.store = failover.New(redis, failover.Options{Deadline: deadline, ExpectedInstances: 1, Inline: true})
 	t.Cleanup(func() {
 		if err := r.store.Close(); err != nil {
 			t.Error(err)

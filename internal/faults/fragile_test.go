@@ -37,7 +37,7 @@ func TestFragileUpstreamSurvivesTheLossOfRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer redis.Close()
-		store := failover.New(redis, failover.Options{Deadline: deadline, ExpectedInstances: 2})
+		store := failover.New(redis, failover.Options{Deadline: deadline, ExpectedInstances: 2, Inline: true})
 		defer store.Close()
 		gateways = append(gateways, store)
 		for range 50 { // more than the queue holds, so that the upstream is always busy
