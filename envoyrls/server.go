@@ -100,7 +100,6 @@ func (o ServerOptions) settings() []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(or(o.MaxStreams, DefaultMaxStreams)),
 		grpc.MaxRecvMsgSize(or(o.MaxMessage, DefaultMaxMessage)),
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.SharedWriteBuffer(true), // ten thousand proxies may be connected, and few of them busy
 	}
 	if o.TLS != nil {
 		settings = append(settings, grpc.Creds(credentials.NewTLS(o.TLS)))

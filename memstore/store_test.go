@@ -297,7 +297,7 @@ func TestSeedNamesTheSameKeys(t *testing.T) {
 		}
 		return d.Receipt.Counter
 	}
-	if receipt("one") != receipt("one") {
+	if first := receipt("one"); receipt("one") != first {
 		t.Error("the same seed gives two identities to one key")
 	}
 	if receipt("one") == receipt("two") {

@@ -194,9 +194,8 @@ func cancelled(s *script, limit string) {
 func idle(s *script, limit string) {
 	l := s.limit(limit)
 	s.take(s.start, l, "k", 3)
-	at := s.start
 	for _, rest := range []int{12 * 3600, 300 * 365 * 86400} {
-		at = s.start.Add(seconds(1) * duration(min(rest, 9_000_000_000)))
+		at := s.start.Add(seconds(1) * duration(min(rest, 9_000_000_000)))
 		if d := s.take(at, l, "k", 3); !d.Allowed || d.Delay != 0 {
 			s.wrong("after %d s of rest: %s, want allowed at once", rest, show(d))
 		}
