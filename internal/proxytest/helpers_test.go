@@ -149,6 +149,32 @@ func ask(t testing.TB, address, method, target, body string, headers ...string) 
 	return answer{res.StatusCode, res.Header, string(data), time.Since(start)}
 }
 
+// send sends a request as it is and gives the last status.
+func send(t testing.TB, address, request string) int {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	method, _, _ := strings.Cut(request, " ")
+	r := bufio.NewReader(c)
+	for {
+		res, err := http.ReadResponse(r, &http.Request{Method: method})
+		if err != nil {
+			t.Fatalf("%.60q: %v", request, err)
+		}
+		if res.StatusCode != http.StatusContinue {
+			_ = res.Body.Close()
+			return res.StatusCode
+		}
+	}
+}
+
 func (a answer) want(t testing.TB, what string, status int) {
 	t.Helper()
 	if a.status != status {

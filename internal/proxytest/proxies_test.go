@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -86,6 +87,29 @@ func TestProxiesPassOnWhoAsks(t *testing.T) {
 		ask(t, s.front, "GET", "/keyed", "", "X-API-Key", "bob").want(t, "bob 1", http.StatusOK)
 		ask(t, s.front, "PUT", "/items", "", "Content-Type", "application/grpc").want(t, "PUT 3", http.StatusTooManyRequests)
 		ask(t, s.front, "GET", "/items", "", "X-Answer", "403").want(t, "a 403 of the API", http.StatusForbidden)
+	})
+}
+
+// TestProxiesTakeOldAndOddRequests: what a proxy accepts must not fail because of
+// caudal.
+func TestProxiesTakeOldAndOddRequests(t *testing.T) {
+	each(t, func(t *testing.T, p Proxy) {
+		s := start(t, p, true)
+		for _, request := range []string{
+			"GET /items HTTP/1.0\r\n\r\n",
+			"GET /items?a=%zz&b=%00 HTTP/1.1\r\nHost: shop.example:80\r\nConnection: close\r\n\r\n",
+			"HEAD /items HTTP/1.1\r\nHost: SHOP.example\r\nConnection: close\r\n\r\n",
+			"OPTIONS /items HTTP/1.1\r\nHost: a\r\nConnection: close\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n\r\n",
+			"POST /items HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nname\r\n0\r\n\r\n",
+			"POST /items HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
+			"GET /items HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Api-Key: \xff\xfe caf\xc3\xa9\r\nCookie: a=b; c\r\nCookie: d\r\n\r\n",
+			"GET /items HTTP/1.1\r\nHost: a\r\nConnection: close\r\nCookie: " + strings.Repeat("a", 6000) + "\r\n\r\n",
+		} {
+			status := send(t, s.front, request)
+			if got := len(s.api.took()); status != http.StatusOK || got != 1 {
+				t.Errorf("%.60q = %d, and the API got %d; want 200 and one", request, status, got)
+			}
+		}
 	})
 }
 
@@ -190,11 +214,12 @@ func startFailing(t *testing.T, address string) *http.Server {
 func (s *setup) passes(t *testing.T, how string) {
 	t.Helper()
 	best := patience
+	body := strings.Repeat("name=ana&", 20_000)
 	for range 5 {
-		a := ask(t, s.front, "POST", "/api/login", "name=ana")
+		a := ask(t, s.front, "POST", "/api/login", body)
 		a.want(t, "a login while caudal is "+how, http.StatusOK)
-		if a.body != "name=ana" {
-			t.Errorf("while caudal is %s the body came back as %q", how, a.body)
+		if a.body != body {
+			t.Errorf("while caudal is %s %d bytes of the body came back, want %d", how, len(a.body), len(body))
 		}
 		best = min(best, a.took)
 	}
