@@ -33,6 +33,8 @@ type Options struct {
 	FoldPathCase bool
 	// Clock tells when receipts expire. Default caudal.NewSystemClock.
 	Clock caudal.Clock
+	// Took, when set, is told how long each decision took, without holding.
+	Took func(time.Duration)
 	// Logger gets hints about proxies that are not set up right, at most one every
 	// ten seconds. Default slog.Default().
 	Logger *slog.Logger
@@ -72,6 +74,9 @@ func New(decider *httplimit.Decider, who *identity.Resolver, o Options) (*API, e
 	}
 	if o.Clock == nil {
 		o.Clock = caudal.NewSystemClock()
+	}
+	if o.Took == nil {
+		o.Took = func(time.Duration) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

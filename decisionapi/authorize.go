@@ -43,8 +43,10 @@ func (a *API) authorize(w http.ResponseWriter, r *http.Request) {
 	if name := a.who.ClientIPHeader(); len(r.Header[name]) == 0 {
 		a.hints.hint("the proxy that asks authorize does not name its client, so all its clients count as one; let it set the header", "header", name)
 	}
+	start := time.Now()
 	o := a.decider.DecideWithin(original, p.maxHold)
 	defer o.Release()
+	a.opts.Took(time.Since(start))
 	o.Hold(original)
 	answerProxy(w, r, original, o, p.denyStatus)
 }

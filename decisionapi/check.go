@@ -136,8 +136,10 @@ func (a *API) prepare(rules *rules, c *checkRequest) (*rule.Domain, error) {
 }
 
 func (a *API) decide(r *http.Request, domain *rule.Domain, c *checkRequest) decision {
+	start := time.Now()
 	o := a.decider.DecideMatch(r.Context(), domain.Name(), func(m *rule.Match) { c.match(domain, m) })
 	defer o.Release()
+	a.opts.Took(time.Since(start))
 	answer := decision{Allowed: o.Action == httplimit.Pass, Domain: domain.Name(), Limits: []limitDecision{}, Missing: o.Missing()}
 	if o.Err != nil {
 		answer.Allowed, answer.Error = false, "no decision was made: the store of the limits failed"

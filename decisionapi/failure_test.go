@@ -45,6 +45,21 @@ func TestC80NoDecisionIsNoDenial(t *testing.T) {
 	}
 }
 
+func TestEveryDecisionIsTimed(t *testing.T) {
+	timed := 0
+	f := start(t, decisionapi.Options{Took: func(d time.Duration) {
+		if d < 0 {
+			t.Errorf("a decision took %s", d)
+		}
+		timed++
+	}})
+	f.check(`{"checks": [` + login + `,` + login + `]}`)
+	f.ask(proxy, "", "X-Forwarded-Uri", "/")
+	if timed != 3 {
+		t.Errorf("%d decisions were timed, want 3", timed)
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	who, err := identity.New(identity.Options{})
 	if err != nil {

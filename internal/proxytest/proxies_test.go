@@ -1,12 +1,15 @@
 package proxytest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -173,6 +176,9 @@ func TestProxiesPassWhenCaudalIsGone(t *testing.T) {
 		s.caudal.Signal(t, syscall.SIGCONT)
 		s.caudal.Kill()
 		s.passes(t, "stopped")
+		free := unreachable(t, s.caudalAddress)
+		s.passes(t, "unreachable")
+		free()
 		failing := startFailing(t, s.caudalAddress)
 		s.passes(t, "answering 500")
 		_ = failing.Close()
@@ -193,6 +199,33 @@ func (s *setup) untilDenied(t *testing.T) {
 		}
 	}
 	t.Fatal("nothing is denied while caudal is well")
+}
+
+// unreachable makes connections to an address hang, as those to a machine that is
+// gone do: the queue of a listener that accepts nobody is filled.
+func unreachable(t *testing.T, address string) (free func()) {
+	t.Helper()
+	at := netip.MustParseAddrPort(address)
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free = sync.OnceFunc(func() { _ = syscall.Close(fd) })
+	t.Cleanup(free)
+	err = errors.Join(syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
+		syscall.Bind(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}), syscall.Listen(fd, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 16 {
+		c, err := net.DialTimeout("tcp", address, 100*time.Millisecond)
+		if err != nil {
+			return free
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Fatal("a listener that accepts nobody takes 16 connections")
+	return nil
 }
 
 // startFailing answers 500 to all on an address.

@@ -29,7 +29,7 @@ func (s *Server) newDecisions(loaded *loadedRules, store caudal.Store) (decision
 		return decisions{}, err
 	}
 	api, err := decisionapi.New(decider, who, decisionapi.Options{Secret: s.config.Secret,
-		FoldPathCase: s.config.FoldPathCase, Clock: s.deps.Clock, Logger: s.log})
+		FoldPathCase: s.config.FoldPathCase, Clock: s.deps.Clock, Took: s.metrics.Took, Logger: s.log})
 	return decisions{api, decider}, err
 }
 
