@@ -94,3 +94,22 @@ func TestSocketInUseIsLeftAlone(t *testing.T) {
 		t.Error("listen on a file = nil error")
 	}
 }
+
+// TestCostsInResponsesAreWarnedOf: only where others ask.
+func TestCostsInResponsesAreWarnedOf(t *testing.T) {
+	const text = `domain: shop
+descriptors:
+  - key: remote_address
+    cost: { response_header: X-Cost, max: 10 }
+    rate_limit: { unit: minute, requests_per_unit: 100 }
+`
+	const code = "response-not-seen"
+	asked := start(t, text, Config{HTTPListen: []string{"127.0.0.1:0"}}, Deps{})
+	if !strings.Contains(asked.log.String(), code) {
+		t.Errorf("with a decision API the log has no %s:\n%s", code, asked.log)
+	}
+	alone := start(t, text, Config{}, Deps{})
+	if strings.Contains(alone.log.String(), code) {
+		t.Errorf("with a gateway alone the log has %s:\n%s", code, alone.log)
+	}
+}

@@ -30,6 +30,7 @@ func loadRules(c *Config) (*loadedRules, error) {
 	if err != nil {
 		return nil, err
 	}
+	warnings = append(warnings, unseenCosts(c, set)...)
 	return &loadedRules{set: set, domain: domain, hash: set.Hash(), warnings: warnings, at: time.Now()}, nil
 }
 
