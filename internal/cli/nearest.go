@@ -1,7 +1,7 @@
 package cli
 
 // nearest gives the name that a mistyped word was probably meant to be: the one
-// with the fewest letters to change, at most a third of the word's; empty when
+// with the fewest slips, at most one for three letters of the word; empty when
 // none is near.
 func nearest(word string, names []string) string {
 	best, least := "", max(1, len(word)/3)+1
@@ -16,24 +16,28 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// distance is how many letters have to be put in, taken out or replaced to make b
-// of a.
+// distance is how many letters have to be put in, taken out, replaced or swapped
+// with the next one to make b of a.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var before []int // the row above the last one
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		corner := row[0]
+		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			change := corner
+			change := last[j]
 			if a[i] != b[j] {
 				change++
 			}
-			corner = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+			row[j+1] = min(change, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last = last, row
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

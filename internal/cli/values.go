@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/internal/serve"
 )
 
 // setter puts the texts of a setting, at least one, into the settings.
@@ -96,8 +98,52 @@ func upstreamURL(s *settings, v []string) error {
 		// Not the text itself: it may hold a password.
 		return errors.New("is no URL: write it as http://127.0.0.1:3000")
 	}
+	if u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" {
+		return fmt.Errorf("has the scheme %q: use http, https or h2c, as in http://127.0.0.1:3000", u.Scheme)
+	}
 	s.Upstream = u
 	return nil
+}
+
+// limit takes a limit as it was written, once it is one.
+func limit(s *settings, v []string) error {
+	if _, err := caudal.ParseLimit(v[0]); err != nil {
+		return fmt.Errorf(`%s (write it like 100/m, "1000/hour burst 100" or "5/m sliding_log")`,
+			strings.TrimPrefix(err.Error(), caudal.ErrInvalidLimit.Error()+": "))
+	}
+	s.Limit = v[0]
+	return nil
+}
+
+func countBy(s *settings, v []string) error {
+	if err := serve.CheckBy(v[0]); err != nil {
+		return err
+	}
+	s.By = v[0]
+	return nil
+}
+
+// address reads where to listen.
+func address(field func(*settings) *string) setter {
+	return func(s *settings, v []string) error {
+		if err := serve.CheckAddress(v[0]); err != nil {
+			return err
+		}
+		*field(s) = v[0]
+		return nil
+	}
+}
+
+func addresses(field func(*settings) *[]string) setter {
+	return func(s *settings, v []string) error {
+		for _, a := range v {
+			if err := serve.CheckAddress(a); err != nil {
+				return err
+			}
+		}
+		*field(s) = v
+		return nil
+	}
 }
 
 func networks(s *settings, v []string) (err error) {

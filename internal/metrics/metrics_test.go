@@ -202,6 +202,16 @@ func TestTimeMeasuresASample(t *testing.T) {
 	}
 }
 
+func TestDecisionsOnASharedStoreAreAllTimed(t *testing.T) {
+	m := New(Options{Calls: NewStoreCalls()})
+	d := m.Time(new(fixed))
+	for range 10 {
+		d.Decide(nil)
+	}
+	m.Took(time.Millisecond)
+	wantLine(t, scrape(t, m, "caudal_decision_duration_seconds_count"), "caudal_decision_duration_seconds_count 11")
+}
+
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := New(Options{})
 	before, after := load(t, twoRules), load(t, twoRules)

@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/caudal-dev/caudal/gateway"
@@ -148,6 +150,34 @@ func (c *Config) check() error {
 		return &Error{What: "listen: the gateway cannot be off when an upstream is set", Hint: "leave out the upstream"}
 	case c.ShutdownTimeout < 0:
 		return &Error{What: "shutdown_timeout must not be negative"}
+	}
+	return c.checkListeners()
+}
+
+// checkListeners finds two listeners with one address. The system would say of the
+// second only that somebody holds it.
+func (c *Config) checkListeners() error {
+	used := map[string]string{}
+	for _, l := range []struct {
+		setting   string
+		addresses []string
+	}{
+		{"listen", []string{c.Listen}}, {"http_listen", c.HTTPListen},
+		{"grpc_listen", c.RLS.Listen}, {"admin_listen", []string{c.AdminListen}},
+	} {
+		if l.setting == "listen" && c.Upstream == nil {
+			continue // no gateway
+		}
+		for _, a := range l.addresses {
+			if a == Off || strings.HasSuffix(a, ":0") { // any free port
+				continue
+			}
+			if other := used[a]; other != "" {
+				return &Error{Missing: true, What: fmt.Sprintf("%s and %s are both %s", other, l.setting, a),
+					Hint: "give each listener an address of its own, or turn one off"}
+			}
+			used[a] = l.setting
+		}
 	}
 	return nil
 }

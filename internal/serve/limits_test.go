@@ -209,3 +209,22 @@ func TestDryRunCountsAndLetsPass(t *testing.T) {
 	f.wantCount(`caudal_decisions_total{domain="default",outcome="allowed",rule="remote_address"} 3`)
 	f.wantCount(`caudal_decisions_total{domain="default",outcome="shadow_denied",rule="remote_address"} 2`)
 }
+
+func TestNotesAreNoWarnings(t *testing.T) {
+	path := t.TempDir() + "/rules.yaml"
+	rewrite(t, path, `domain: shop
+descriptors:
+  - key: path
+    value: /login
+    descriptors:
+      - key: remote_address
+        rate_limit: { unit: minute, requests_per_unit: 5, algorithm: sliding_log }
+`)
+	loaded, err := loadRules(&Config{Rules: []string{path}, Upstream: &url.URL{Scheme: "http", Host: "x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(loaded.warnings) == 0 || loaded.warned() != 0 {
+		t.Errorf("%d notes count as %d warnings, want some notes and no warning", len(loaded.warnings), loaded.warned())
+	}
+}

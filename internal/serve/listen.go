@@ -9,6 +9,22 @@ import (
 	"syscall"
 )
 
+// CheckAddress says whether an address is one to listen on: host:port, unix:/path
+// or off.
+func CheckAddress(address string) error {
+	if address == Off || strings.HasPrefix(address, "unix:") {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return errors.New(noAddress(address))
+	}
+	return nil
+}
+
+func noAddress(address string) string {
+	return fmt.Sprintf("%q is no address to listen on: write host:port, such as 127.0.0.1:8000, or :8000 for every interface", address)
+}
+
 // listen opens a listener. The error says in one line which address, what stands
 // in the way, and which setting changes it.
 func listen(setting, address string) (net.Listener, error) {
@@ -18,8 +34,7 @@ func listen(setting, address string) (net.Listener, error) {
 	flag := "--" + strings.ReplaceAll(setting, "_", "-")
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, &Error{What: fmt.Sprintf("%s: %q is no address to listen on", setting, address),
-			Hint: "write host:port, such as 127.0.0.1:8000, or :8000 for every interface"}
+		return nil, &Error{What: setting + ": " + noAddress(address)}
 	}
 	ln, err := net.Listen("tcp", address)
 	switch {

@@ -38,6 +38,17 @@ func quickRules(limit, by, domain string) (string, error) {
 	return string(text), nil
 }
 
+// CheckBy says whether the setting by names something to count by.
+func CheckBy(by string) error {
+	if _, _, err := quickKey(by); err != nil {
+		return fmt.Errorf("%q is nothing to count by: use %s", by, countable)
+	}
+	return nil
+}
+
+// countable are the values of the setting by.
+const countable = "ip, api_key, header:NAME, cookie:NAME, query:NAME, user_agent, path, method or host"
+
 // quickKey gives the rule's key for the setting by. Where a client can leave the
 // attribute out, it is counted by address then: else leaving it out would be a
 // way around the limit.
@@ -54,7 +65,7 @@ func quickKey(by string) (key, missing string, err error) {
 		return by, "ip", nil
 	}
 	return "", "", &Error{What: fmt.Sprintf("by: %q is nothing to count by", by),
-		Hint: "use ip, api_key, header:NAME, cookie:NAME, query:NAME, user_agent, path, method or host"}
+		Hint: "use " + countable}
 }
 
 // The following are the part of the rule format that one limit needs.

@@ -31,7 +31,7 @@ func (s *Server) Reload() error {
 	s.logLowered(loaded)
 	s.enforce(loaded)
 	s.log.Info("rules reloaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
-		"warnings", len(loaded.warnings), "hash", loaded.hash)
+		"warnings", loaded.warned(), "hash", loaded.hash)
 	return nil
 }
 

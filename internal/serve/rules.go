@@ -17,6 +17,17 @@ type loadedRules struct {
 	at       time.Time
 }
 
+// warned is how many of the warnings are more than a note, as check counts them.
+func (l *loadedRules) warned() int {
+	n := 0
+	for _, w := range l.warnings {
+		if w.Level == rule.LevelWarning {
+			n++
+		}
+	}
+	return n
+}
+
 // loadRules reads the rules that the settings name. All of them load, or none.
 func loadRules(c *Config) (*loadedRules, error) {
 	set, warnings, err := readRules(c, ruleOptions(c))

@@ -237,7 +237,7 @@ func (s *Server) adminEndpoint() (*endpoint, error) {
 func (s *Server) announce(loaded *loadedRules) {
 	s.logWarnings(loaded)
 	s.log.Info("rules loaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
-		"warnings", len(loaded.warnings), "hash", loaded.hash, "store", s.store.kind, "dry_run", s.config.DryRun)
+		"warnings", loaded.warned(), "hash", loaded.hash, "store", s.store.kind, "dry_run", s.config.DryRun)
 	for _, e := range s.endpoints() {
 		attrs := []any{"listener", e.name, "address", e.ln.Addr().String()}
 		if e == s.front {
