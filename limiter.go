@@ -72,6 +72,7 @@ func (l *Limiter) SetLimit(limit Limit) error {
 		return err
 	}
 	l.limit.Store(c)
+	l.queues.wake()
 	return nil
 }
 

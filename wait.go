@@ -20,7 +20,7 @@ func (l *Limiter) Wait(ctx context.Context, key string) (Decision, error) {
 // The place in line is worked out by running the counter ahead of time. When
 // others charge the same counter meanwhile (another process, or Allow), the
 // wait can become longer than was foreseen, and is denied when it no longer
-// fits the deadline.
+// fits the deadline. SetLimit wakes those in line: they go by the new limit.
 func (l *Limiter) WaitN(ctx context.Context, key string, cost uint32) (Decision, error) {
 	q := l.queues.enter(key)
 	defer l.queues.leave(key, q)
@@ -41,6 +41,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, cost uint32) (Decision,
 		return Decision{}, ctx.Err()
 	}
 	for {
+		changed := l.queues.limitChanged()
 		d, err := l.AllowN(ctx, key, cost)
 		switch {
 		case err != nil || d.Never || d.Unavailable: // a store that is gone names no time
@@ -51,7 +52,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, cost uint32) (Decision,
 		case !fits(ctx, d.RetryAfter):
 			return d, nil
 		}
-		if err := sleep(ctx, d.RetryAfter); err != nil {
+		if err := sleep(ctx, d.RetryAfter, changed); err != nil {
 			return Decision{}, err
 		}
 	}
@@ -103,7 +104,7 @@ func (l *Limiter) depart(ctx context.Context, d Decision) (Decision, error) {
 		d.Receipt = Receipt{}
 		return d, err
 	}
-	if err := sleep(ctx, d.Delay); err != nil {
+	if err := sleep(ctx, d.Delay, nil); err != nil { // a turn once given stands
 		_ = l.Cancel(context.WithoutCancel(ctx), d.Receipt) // the context's error is the one to report
 		return Decision{}, err
 	}
@@ -117,11 +118,14 @@ func fits(ctx context.Context, wait time.Duration) bool {
 	return !ok || wait < time.Until(deadline)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep sleeps for a time, or until wake is closed.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return nil
+	case <-wake:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -130,8 +134,29 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // queues holds the lines of waiters, one per key that somebody waits for.
 type queues struct {
-	mu sync.Mutex
-	m  map[string]*queue
+	mu      sync.Mutex
+	m       map[string]*queue
+	changed chan struct{} // closed when the limit is changed; nil until somebody waits
+}
+
+// limitChanged gives a channel that is closed when the limit is changed.
+func (qs *queues) limitChanged() <-chan struct{} {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if qs.changed == nil {
+		qs.changed = make(chan struct{})
+	}
+	return qs.changed
+}
+
+// wake lets the first of each line ask again.
+func (qs *queues) wake() {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if qs.changed != nil {
+		close(qs.changed)
+		qs.changed = nil
+	}
 }
 
 func (qs *queues) enter(key string) *queue {
@@ -155,6 +180,9 @@ func (qs *queues) leave(key string, q *queue) {
 	if q.users--; q.users == 0 {
 		delete(qs.m, key)
 	}
+	if len(qs.m) == 0 {
+		qs.changed = nil // nobody listens
+	}
 }
 
 // queue is the line of one key. Only the first in line asks the store.
@@ -167,6 +195,7 @@ type queue struct {
 	// made anew, because somebody left the line.
 	forecast Forecast
 	made     time.Time
+	limit    *Compiled // that the forecast was made for
 }
 
 type waiter struct {
@@ -177,16 +206,18 @@ type waiter struct {
 // foresee tells how long a newcomer of this cost would wait. A store that cannot
 // forecast gives 0: the newcomer joins and finds out.
 func (q *queue) foresee(ctx context.Context, l *Limiter, key string, cost uint32) (wait time.Duration, ok bool, err error) {
-	if q.forecast == nil {
+	if limit := l.limit.Load(); q.forecast == nil || q.limit != limit {
+		q.forecast = nil
 		store, can := l.store.(Forecaster)
 		if !can {
 			return 0, true, nil
 		}
-		q.forecast, err = store.Forecast(ctx, Instant{}, l.limit.Load(), key)
+		q.forecast, err = store.Forecast(ctx, Instant{}, limit, key)
 		if err != nil {
+			q.forecast = nil
 			return 0, false, err
 		}
-		q.made = time.Now()
+		q.made, q.limit = time.Now(), limit
 		for _, w := range q.waiters {
 			q.forecast.Take(w.cost)
 		}

@@ -80,6 +80,39 @@ func deadlineIn(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
+// A limit that is raised applies at once, also to those who sleep until a time
+// that the old one named; one that is lowered makes them wait for longer.
+func TestC49WaitersGoByTheLimitInForce(t *testing.T) {
+	for _, c := range []struct {
+		old, new string
+		deadline time.Duration
+		want     []string
+	}{
+		{"1/hour", "1/hour burst 3", 150 * time.Minute, []string{"b at 1s: passed", "c at 1s: passed", "d at 1h0m0s: passed"}},
+		{"1/hour fixed_window", "2/hour fixed_window", 30 * time.Minute, []string{"b at 0s: denied", "c at 0s: denied", "d at 1s: passed"}},
+		{"1/hour sliding_log", "9/hour sliding_log", 2 * time.Hour, []string{"c at 0s: denied", "b at 1s: passed", "d at 1s: passed"}},
+		{"2/10s burst 1", "1/10s burst 1", time.Minute, []string{"b at 10s: passed", "c at 20s: passed", "d at 30s: passed"}},
+	} {
+		t.Run(c.old, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLine(t, c.old)
+				if d, err := l.limiter.Allow(t.Context(), "k"); err != nil || !d.Allowed {
+					t.Fatalf("the first call = %+v, %v, want it allowed", d, err)
+				}
+				l.join(deadlineIn(t, c.deadline), "b", 1)
+				l.join(deadlineIn(t, c.deadline), "c", 1)
+				time.Sleep(time.Second)
+				if err := l.limiter.SetLimit(parse(t, c.new)); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				l.join(deadlineIn(t, c.deadline), "d", 1)
+				l.expect(c.want...)
+			})
+		})
+	}
+}
+
 func TestC40ThirtyWaitersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, "3/10s fixed_window")
