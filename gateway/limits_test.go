@@ -69,6 +69,25 @@ func TestC88PathSpellings(t *testing.T) {
 	}
 }
 
+// One server reads /legacy/..%2Fx and /legacy/..;/x as /x, another serves them under
+// /legacy/: whichever rule were charged, the other's would be missed.
+func TestC88AmbiguousPathsAreRefused(t *testing.T) {
+	const legacy = "domain: d\ndescriptors:\n  - {key: path, value: /legacy/*, rate_limit: {unit: minute, requests_per_unit: 100}}\n"
+	v := who(t, identity.Options{})
+	byPath := serve(t, echo, Options{Identity: v, Limits: limits(t, legacy, v, httplimit.Options{})})
+	dry := serve(t, echo, Options{Identity: v, Limits: limits(t, legacy, v, httplimit.Options{DryRun: true})})
+	byAddress := serve(t, echo, Options{Identity: v, Limits: limits(t, plenty, v, httplimit.Options{})})
+	for _, target := range []string{"/legacy/..%2Fx", "/legacy/a%2f..%2f..%2fx", "/legacy/..;/x", "/legacy/a/..;v=1/..;/x",
+		"/legacy/..%3b/x", "/legacy/%2e%2e%2fx", "/legacy/.;/x", "/legacy/a%2F%2e%2e"} {
+		wantStatus(t, target, raw(t, byPath, line("GET", target)), 400)
+		wantStatus(t, target+" in a dry run", raw(t, dry, line("GET", target)), 200)
+		wantStatus(t, target+" where no rule looks at paths", raw(t, byAddress, line("GET", target)), 200)
+	}
+	for _, target := range []string{"/legacy/a%2Fb", "/legacy/a;v=1/b", "/legacy/...%2Fb", "/legacy/..a;x", "/legacy/a..%2F", "/legacy/../legacy/x", "/legacy/%252e%252e%252f"} {
+		wantStatus(t, target, raw(t, byPath, line("GET", target)), 200)
+	}
+}
+
 func TestOddRequestLines(t *testing.T) {
 	v := who(t, identity.Options{})
 	gw := serve(t, echo, Options{Limits: limits(t, plenty, v, httplimit.Options{})})

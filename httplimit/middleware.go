@@ -174,6 +174,11 @@ func (d *Decider) decide(ctx context.Context, o *Outcome, req rule.Request) {
 	domain := d.domain.Load()
 	o.domain = domain.Name()
 	domain.Match(req, &o.match)
+	if q, ok := req.(*identity.Request); ok && q.AmbiguousPath() && !d.opts.DryRun {
+		// Whichever rule was found, the server behind may see the path of another.
+		o.Action = Ambiguous
+		return
+	}
 	d.matched(ctx, o)
 }
 

@@ -29,6 +29,9 @@ const (
 	// Gone: the client went away, or its time ran out, before its turn. 503, for
 	// the case that somebody still reads it.
 	Gone
+	// Ambiguous: rules look at its path, and the path is one that servers lead to
+	// different places; see identity.AmbiguousPath. 400.
+	Ambiguous
 )
 
 // Outcome is what was decided about one request. It belongs to one goroutine, is

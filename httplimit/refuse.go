@@ -51,7 +51,7 @@ func (p Problem) Write(w http.ResponseWriter, r *http.Request) {
 }
 
 // Refuse answers a request that may not pass: 429 or as the rule's on_deny says,
-// 401 or 503 as Action says, or the same in gRPC's way.
+// 400, 401 or 503 as Action says, or the same in gRPC's way.
 func (o *Outcome) Refuse(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	o.SetHeaders(h)
@@ -98,6 +98,9 @@ func (o *Outcome) Problem() Problem {
 	case Reject:
 		return Problem{Title: "Unauthorized", Status: http.StatusUnauthorized,
 			Detail: fmt.Sprintf("the request has no %s, which this API requires", o.match.Rejected)}
+	case Ambiguous:
+		return Problem{Title: "Bad Request", Status: http.StatusBadRequest,
+			Detail: "the path has dot segments behind %2F or before a semicolon, which servers read in different ways"}
 	case Gone:
 		return Problem{Title: "Service Unavailable", Status: http.StatusServiceUnavailable,
 			Detail: "the request ended before its turn"}
@@ -146,6 +149,7 @@ func isGRPC(r *http.Request) bool {
 // 429 would reach the client as UNAVAILABLE.
 var grpcCodes = map[int]string{
 	http.StatusTooManyRequests:    "8",  // RESOURCE_EXHAUSTED
+	http.StatusBadRequest:         "3",  // INVALID_ARGUMENT
 	http.StatusUnauthorized:       "16", // UNAUTHENTICATED
 	http.StatusServiceUnavailable: "14", // UNAVAILABLE
 	http.StatusBadGateway:         "14",

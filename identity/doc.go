@@ -48,7 +48,8 @@
 // removed, slashes collapsed, needless escapes decoded. [MatchPath] is what
 // rules and keys use. It is made from the first by a function that only ever
 // joins spellings together, so two requests that a server behind may treat alike
-// never differ for the limiter.
+// never differ for the limiter. Where that would take a request from one rule to
+// another, because only some servers would go up a directory, see [AmbiguousPath].
 //
 // # What the package does not do
 //

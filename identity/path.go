@@ -17,12 +17,13 @@ import (
 //
 // The result is escaped: assign it to both URL.RawPath and, unescaped, to
 // URL.Path.
-func ForwardPath(u *url.URL) string {
-	raw := u.RawPath
-	if raw == "" {
-		raw = u.EscapedPath()
+func ForwardPath(u *url.URL) string { return NormalizePath(escapedPath(u)) }
+
+func escapedPath(u *url.URL) string {
+	if u.RawPath != "" {
+		return u.RawPath
 	}
-	return NormalizePath(raw)
+	return u.EscapedPath()
 }
 
 // NormalizePath is ForwardPath for an escaped path. It is idempotent.
@@ -49,7 +50,7 @@ func MatchPath(escaped string, fold bool) string {
 		return p
 	}
 	if strings.ContainsAny(p, "%;") {
-		p = removeDots(strings.ReplaceAll(dropParams(decodeReserved(p)), "%2F", "/"))
+		p = removeDots(loosened(p))
 	}
 	if len(p) > 1 && p[len(p)-1] == '/' {
 		p = p[:len(p)-1]
@@ -58,6 +59,29 @@ func MatchPath(escaped string, fold bool) string {
 		p = foldPath(p)
 	}
 	return p
+}
+
+// AmbiguousPath reports whether servers lead an escaped path to different places:
+// dot segments appear in it once %2F is read as a slash or path parameters are
+// dropped, as in /files/..%2Flogin and /files/..;/login. Some servers then go up,
+// others take the segment as a name and stay where they are, so that no one
+// matching path is right for both. Such paths are hardly ever meant well.
+func AmbiguousPath(escaped string) bool {
+	if !strings.ContainsAny(escaped, "%;") {
+		return false
+	}
+	for segment := range strings.SplitSeq(loosened(NormalizePath(escaped)), "/") {
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// loosened reads a normal path as the most lenient server does, but for the dot
+// segments that appear by that.
+func loosened(p string) string {
+	return strings.ReplaceAll(dropParams(decodeReserved(p)), "%2F", "/")
 }
 
 // isNormal reports whether a path is its own forwarded form, without work for

@@ -48,6 +48,13 @@ func (q *Request) Path() string {
 	return q.path
 }
 
+// AmbiguousPath reports whether the path was asked for and is one that servers
+// lead to different places, so that the rules of one of them may have been missed;
+// see [AmbiguousPath].
+func (q *Request) AmbiguousPath() bool {
+	return q.path != "" && AmbiguousPath(escapedPath(q.r.URL))
+}
+
 // Attribute gives the value of an attribute, as the package comment lists them.
 // ok is false when the request does not have it, and for names that nobody knows.
 func (q *Request) Attribute(name string) (value string, ok bool) {
