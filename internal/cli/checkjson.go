@@ -78,6 +78,22 @@ func checkJSON(s Streams, o checkOptions, set *rule.Set, warnings []rule.Warning
 	return strictly(o, warnings)
 }
 
+// failedAs reports that files could not be read: in the form of check --json where
+// JSON was asked for, so that a program reads one form of it from every command.
+func failedAs(s Streams, asJSON bool, err error) error {
+	if !asJSON {
+		return checkFailed(err)
+	}
+	report := struct {
+		OK     bool      `json:"ok"`
+		Errors []problem `json:"errors"`
+	}{false, problems(err)}
+	if err := printJSON(s.Out, report); err != nil {
+		return err
+	}
+	return &failure{code: exitFailed}
+}
+
 func problems(err error) []problem {
 	var errs rule.Errors
 	if !errors.As(err, &errs) {

@@ -42,11 +42,11 @@ order of rules and names of files mean nothing.`,
 func diff(s Streams, o diffOptions, from, to string) error {
 	old, _, err := o.rule.Load(from)
 	if err != nil {
-		return checkFailed(err)
+		return failedAs(s, o.json, err)
 	}
 	now, _, err := o.rule.Load(to)
 	if err != nil {
-		return checkFailed(err)
+		return failedAs(s, o.json, err)
 	}
 	changes := rule.Diff(old, now)
 	if o.json {

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,7 +69,7 @@ func explain(s Streams, o explainOptions, args []string) error {
 	}
 	set, _, err := o.rule.Load(o.rules...)
 	if err != nil {
-		return checkFailed(err)
+		return failedAs(s, o.json, err)
 	}
 	domain, err := chosenDomain(set, o.domain)
 	if err != nil {
@@ -83,9 +86,48 @@ func explain(s Streams, o explainOptions, args []string) error {
 		e = domain.ExplainDescriptor(list...)
 	}
 	if o.json {
-		return printJSON(s.Out, e)
+		err = printJSON(s.Out, e)
+	} else {
+		_, err = fmt.Fprint(s.Out, e)
 	}
-	_, err = fmt.Fprint(s.Out, e)
+	if err == nil && req != nil {
+		err = o.note(s.Err, e)
+	}
+	return err
+}
+
+// note says what was probably forgotten: a served request has an address, and an
+// attribute that no rule asks for is most often mistyped.
+func (o *explainOptions) note(w io.Writer, e *rule.Explanation) error {
+	keys, absent := map[string]bool{}, false
+	var walk func([]rule.Step)
+	walk = func(steps []rule.Step) {
+		for _, step := range steps {
+			keys[step.Key] = true
+			absent = absent || step.Absent && (step.Key == "remote_address" || step.Key == "api_key")
+			walk(step.Below)
+		}
+	}
+	walk(e.Steps)
+	given := o.ip != ""
+	for _, text := range o.attributes {
+		name, _, _ := strings.Cut(text, "=")
+		given = given || name == "remote_address"
+		if keys[name] {
+			continue
+		}
+		known := ""
+		if near := nearest(name, slices.Sorted(maps.Keys(keys))); near != "" {
+			known = "; did you mean " + near + "?"
+		}
+		if _, err := fmt.Fprintf(w, "caudal: note: no rule that was reached asks for %s%s\n", name, known); err != nil {
+			return err
+		}
+	}
+	if !absent || given {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, "caudal: note: a served request always has an address; give one with --ip to see the limits that count by it")
 	return err
 }
 

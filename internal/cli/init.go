@@ -17,7 +17,8 @@ import (
 var starter embed.FS
 
 func newInit(s Streams) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a first rule file, a test for it and a caudal.yaml",
 		Long:  "It writes into DIR, by default the present one, and never over a file that is there.",
@@ -33,12 +34,14 @@ func newInit(s Streams) *cobra.Command {
 			if len(args) == 0 {
 				args = []string{"."}
 			}
-			return initialise(s, args[0])
+			return initialise(s, args[0], asJSON)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
 }
 
-func initialise(s Streams, dir string) error {
+func initialise(s Streams, dir string, asJSON bool) error {
 	files, err := fs.Sub(starter, "starter")
 	if err != nil {
 		return err
@@ -59,11 +62,18 @@ func initialise(s Streams, dir string) error {
 	if err != nil {
 		return err
 	}
+	var written []string
 	for _, name := range names {
 		if err := writeNew(files, name, filepath.Join(dir, name)); err != nil {
 			return err
 		}
-		fmt.Fprintln(s.Out, filepath.Join(dir, name))
+		written = append(written, filepath.Join(dir, name))
+	}
+	if asJSON {
+		return printJSON(s.Out, map[string][]string{"files": written})
+	}
+	for _, name := range written {
+		fmt.Fprintln(s.Out, name)
 	}
 	rules := filepath.Join(dir, "rules")
 	_, err = fmt.Fprintf(s.Out, "\nnext: caudal check %s; caudal test %s; caudal serve --config %s\n", rules, rules, filepath.Join(dir, "caudal.yaml"))

@@ -49,14 +49,14 @@ func test(s Streams, o testOptions, paths []string) error {
 	}
 	files, err := testFiles(paths)
 	if err != nil {
-		return err
+		return failedAs(s, o.json, err)
 	}
 	reports := []*ruletest.Report{}
 	failed, cases := 0, 0
 	for _, file := range files {
 		r, err := ruletest.Run(file, o.rule)
 		if err != nil {
-			return checkFailed(err)
+			return failedAs(s, o.json, err)
 		}
 		reports = append(reports, r)
 		failed, cases = failed+r.Failed(), cases+len(r.Cases)
