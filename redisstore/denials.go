@@ -11,10 +11,11 @@ import (
 )
 
 // denials remembers counters that Redis said will deny for some time, so that
-// hammering at a closed door costs Redis nothing. What is remembered is bounded
-// and never wrong for longer than it takes a message to arrive: it is a denial
-// that only a refund, a reset or a changed limit can end early, and those are
-// told, or show in the limit itself.
+// hammering at a closed door costs Redis next to nothing. What is remembered is
+// bounded and hardly ever wrong: it is a denial that a refund, a reset or a changed
+// limit can end early, and those are told, or show in the limit itself. What nobody
+// tells (FLUSHALL, a key deleted by hand, writes lost in a failover) shows when
+// Redis is asked again, after maxRemembered.
 type denials struct {
 	base   time.Time
 	on     atomic.Bool // the channel that tells of refunds is open
@@ -23,6 +24,10 @@ type denials struct {
 }
 
 const denialShards = 64
+
+// maxRemembered is how long a denial is believed. A door may be closed until
+// midnight; asking once in so long is nothing to a server.
+const maxRemembered = 5 * time.Second
 
 type denialShard struct {
 	mu sync.Mutex
@@ -39,6 +44,12 @@ type denial struct {
 	remaining uint64
 	until     time.Duration // since base
 	reset     time.Duration
+	learnt    time.Duration
+}
+
+// over reports whether a denial is not to be believed any more.
+func (d *denial) over(now time.Duration) bool {
+	return now >= d.until || now-d.learnt >= maxRemembered
 }
 
 func newDenials(max int) *denials {
@@ -67,7 +78,7 @@ func (x *denials) deny(l *caudal.Compiled, c counter, cost uint64, d *caudal.Dec
 	if !ok || cost < known.cost || cost > l.Capacity() {
 		return false
 	}
-	if now >= known.until || known.limit != l && known.limit.Limit() != l.Limit() {
+	if known.over(now) || known.limit != l && known.limit.Limit() != l.Limit() {
 		delete(sh.m, c) // over, or the limit was changed
 		return false
 	}
@@ -97,7 +108,7 @@ func (x *denials) learn(l *caudal.Compiled, c counter, cost uint64, d *caudal.De
 	if sh.drops != drops {
 		return
 	}
-	if known, ok := sh.m[c]; ok && known.cost < cost && known.until > sent && known.limit == l {
+	if known, ok := sh.m[c]; ok && known.cost < cost && !known.over(sent) && known.limit == l {
 		return // what is known says more
 	}
 	if sh.m == nil {
@@ -106,7 +117,7 @@ func (x *denials) learn(l *caudal.Compiled, c counter, cost uint64, d *caudal.De
 	if len(sh.m) >= x.max {
 		sh.evict(time.Since(x.base))
 	}
-	sh.m[c] = denial{l, cost, d.Remaining, sent + d.RetryAfter, sent + d.ResetAfter}
+	sh.m[c] = denial{l, cost, d.Remaining, sent + d.RetryAfter, sent + d.ResetAfter, sent}
 }
 
 // evict drops one of a few denials: one that is over, else the one that ends

@@ -53,7 +53,12 @@ type Error struct {
 }
 
 // Error says what was done, and what came of it.
-func (e *Error) Error() string { return fmt.Sprintf("redisstore: %s: %s: %v", e.op, e.kind, e.err) }
+func (e *Error) Error() string {
+	if e.kind == KindOther {
+		return fmt.Sprintf("redisstore: %s: %v", e.op, e.err) // the kind would say nothing
+	}
+	return fmt.Sprintf("redisstore: %s: %s: %v", e.op, e.kind, e.err)
+}
 
 // Unwrap gives caudal.ErrStore and the cause.
 func (e *Error) Unwrap() []error { return []error{caudal.ErrStore, e.err} }
