@@ -27,7 +27,8 @@
 // # What the package does not do
 //
 // It holds no state itself: a [Store] does (package memstore in memory, package
-// redisstore when several instances share a count). It knows nothing of HTTP or
-// gRPC (packages httplimit and grpclimit) or of rule files (package rule).
+// redisstore when several instances share a count). It knows nothing of HTTP
+// (package httplimit), of Envoy's protocol (package envoyrls) or of rule files
+// (package rule).
 // It needs only the standard library.
 package caudal

@@ -33,8 +33,11 @@ func openRedis(url string, o storeOptions) (*openedStore, error) {
 	defer cancel()
 	redis, err := redisstore.Open(ctx, url, redisstore.Options{Prefix: o.prefix, Late: true, Denials: rememberedDenials, Clock: o.clock, Logger: o.log})
 	if err != nil {
-		return nil, &Error{What: "store: " + err.Error(),
-			Hint: "write it as redis://user:password@host:6379/0, rediss://, redis-sentinel://host,host/master or redis-cluster://host,host"}
+		hint := "write it as redis://user:password@host:6379/0, rediss://, redis-sentinel://host,host/master or redis-cluster://host,host"
+		if redisstore.KindOf(err) == redisstore.KindAuth {
+			hint = "the server refuses this user and password: write those that it knows, as in redis://user:password@host:6379 or redis://:password@host:6379"
+		}
+		return nil, &Error{What: "store: " + strings.TrimPrefix(err.Error(), "redisstore: "), Hint: hint}
 	}
 	alert, err := newAlert(&o)
 	if err != nil {
