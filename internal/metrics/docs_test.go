@@ -1,0 +1,40 @@
+package metrics
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDocsNameEveryMetric holds the table of docs/operating.md against what a
+// scrape gives: neither may name what the other does not.
+func TestDocsNameEveryMetric(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := NewStoreCalls()
+	calls.Observe("take", time.Millisecond, "")
+	m := New(Options{Calls: calls, Store: func() StoreStats { return StoreStats{} }})
+	m.SetRules(load(t, twoRules), "abc", time.Now())
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := map[string]bool{}
+	for _, f := range families {
+		if name := f.GetName(); strings.HasPrefix(name, "caudal_") {
+			given[name] = true
+			if !strings.Contains(string(page), "`"+name) {
+				t.Errorf("docs/operating.md does not name %s", name)
+			}
+		}
+	}
+	for _, name := range regexp.MustCompile(`caudal_[a-z_]+`).FindAllString(string(page), -1) {
+		if !given[name] {
+			t.Errorf("docs/operating.md names %s, which no scrape gives", name)
+		}
+	}
+}
