@@ -141,7 +141,7 @@ func (s *Store) decideLocked(r *request, at caudal.Instant, calls []caudal.Call,
 		}
 		// More than any limit: a peek tells the rest.
 		s.takeLocked(r.hashes[i], &calls[i], at, 0, false, &out[i])
-		out[i].Allowed, out[i].Never = false, true
+		out[i].Allowed, out[i].Never, out[i].RetryAfter = false, true, 0
 	}
 }
 
@@ -170,7 +170,7 @@ func (s *Store) chargeLocked(r *request, at caudal.Instant, calls []caudal.Call,
 	}
 	for i := range calls { // what remains is what remains after the whole request
 		for j := i + 1; j < len(calls); j++ {
-			if r.hashes[j] == r.hashes[i] && out[j].Allowed {
+			if r.hashes[j] == r.hashes[i] && out[i].Charged && out[j].Charged {
 				out[i].Remaining, out[i].ResetAfter = out[j].Remaining, out[j].ResetAfter
 			}
 		}
