@@ -24,10 +24,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 		x.verdict = caudal.Verdict{Allowed: true, Nearest: -1}
 		return nil
 	}
-	if err := s.credit(ctx, x); err != nil {
-		return s.undecided(ctx, x, err)
-	}
-	if err := s.store.Take(ctx, caudal.Instant{}, calls, x.decisions); err != nil {
+	if err := s.charge(ctx, x); err != nil {
 		return s.undecided(ctx, x, err)
 	}
 	x.verdict = caudal.Judge(calls, x.decisions)
@@ -50,6 +47,19 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 		return nil
 	}
 	return s.hold(ctx, x, leave)
+}
+
+// charge gives back what is negative and charges the rest, and tells how long that
+// took.
+func (s *Service) charge(ctx context.Context, x *exchange) error {
+	if s.opts.Took != nil {
+		start := time.Now()
+		defer func() { s.opts.Took(time.Since(start)) }()
+	}
+	if err := s.credit(ctx, x); err != nil {
+		return err
+	}
+	return s.store.Take(ctx, caudal.Instant{}, x.match.Calls, x.decisions)
 }
 
 // credit gives back the hits that are negative.

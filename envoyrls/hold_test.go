@@ -156,3 +156,16 @@ func TestEachByItselfKeepsShortQueues(t *testing.T) {
 		}
 	})
 }
+
+// TestTimesLeaveHoldingOut: a decision is timed once, without the time for which
+// its answer is held.
+func TestTimesLeaveHoldingOut(t *testing.T) {
+	var times []time.Duration
+	held(t, envoyrls.Options{Took: func(d time.Duration) { times = append(times, d) }}, func(t *testing.T, s *envoyrls.Service) {
+		wantCall(t, s, t.Context(), "q=1", "OK", 0)
+		wantCall(t, s, t.Context(), "q=1", "OK", 100*time.Millisecond)
+	})
+	if len(times) != 2 || times[1] != 0 {
+		t.Errorf("two decisions, the second held for 100 ms, are timed as %v, want two times of 0", times)
+	}
+}

@@ -59,6 +59,9 @@ type Options struct {
 	// Observer is told what was decided. Default none.
 	Observer httplimit.Observer
 
+	// Took, when set, is told how long each decision took, without holding.
+	Took func(time.Duration)
+
 	// Logger gets a line when decisions fail, at most one every ten seconds.
 	// Default slog.Default().
 	Logger *slog.Logger

@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 		o.say("%d callers: warming up", callers)
 		r, err := measure(ctx, &o, clients, descriptors, callers)
 		if err != nil {
-			return results, err
+			return results, fmt.Errorf("%s: %w", o.Target, err)
 		}
 		results = append(results, r)
 		o.say("%d callers: %.0f requests/s, p99 %.0f us", callers, r.PerSecond, r.P99)
