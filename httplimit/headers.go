@@ -61,10 +61,10 @@ func (o *Outcome) setDraft(h http.Header) {
 	quota := caudal.QuotaEnforced(o.Calls, o.Decisions)
 	policy, state := o.buf[:0], make([]byte, 0, 64)
 	for i := range o.Decisions {
-		if !caudal.Enforced(o.Calls[i].Mode, quota) {
+		limit, d := o.Calls[i].Limit, &o.Decisions[i]
+		if !caudal.Enforced(o.Calls[i].Mode, quota) || d.Unasked {
 			continue
 		}
-		limit, d := o.Calls[i].Limit, &o.Decisions[i]
 		if len(policy) > 0 {
 			policy, state = append(policy, ", "...), append(state, ", "...)
 		}
@@ -76,6 +76,9 @@ func (o *Outcome) setDraft(h http.Header) {
 		if t := o.effective(limit, d); t > 0 {
 			state = appendInteger(append(state, ";t="...), uint64(t))
 		}
+	}
+	if len(policy) == 0 {
+		return
 	}
 	join(h, headerPolicy, string(policy))
 	join(h, headerState, string(state))

@@ -1,6 +1,8 @@
 package httplimit
 
 import (
+	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -88,6 +90,39 @@ func TestTwoMiddlewaresJoin(t *testing.T) {
 	wantHeaders(t, "two middlewares", r.Header, map[string]string{
 		"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "4", "RateLimit": `"default";r=99;t=60, "default";r=4;t=48`,
 	})
+}
+
+// rememberedStore answers as a store does that remembers a denial: it names that
+// one, and has not asked the others.
+type rememberedStore struct{}
+
+func (rememberedStore) Take(_ context.Context, _ caudal.Instant, _ []caudal.Call, out []caudal.Decision) error {
+	out[0] = caudal.Decision{Limit: 5, RetryAfter: 20 * time.Second}
+	out[1] = caudal.Decision{Allowed: true, Unasked: true}
+	return nil
+}
+
+// A limit that was not asked is not listed and counts nothing.
+func TestUnaskedLimitsAreNotTold(t *testing.T) {
+	seen := &recorder{}
+	d := rules(t, `domain: d
+descriptors:
+  - key: remote_address
+    rate_limits:
+      - { name: narrow, unit: minute, requests_per_unit: 5 }
+      - { name: broad, unit: hour, requests_per_unit: 100 }
+`, rememberedStore{}, Options{Clock: newClock(), Observer: seen})
+	r := call(d.Wrap(hello), "GET", "/")
+	if r.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("status = %d, want 429", r.StatusCode)
+	}
+	wantHeaders(t, "a remembered denial", r.Header, map[string]string{
+		"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "Retry-After": "20",
+		"RateLimit": `"narrow";r=0;t=20`, "RateLimit-Policy": `"narrow";q=5;w=60`,
+	})
+	if want := map[string]int{"narrow denied": 1}; !maps.Equal(seen.counts, want) {
+		t.Errorf("counted %v, want %v", seen.counts, want)
+	}
 }
 
 // sfString is a string of RFC 9651.
