@@ -139,7 +139,7 @@ func (c *Config) check() error {
 	switch {
 	case c.Upstream == nil && (sources == 0 || c.httpOff() && c.RLS.off()):
 		return &Error{Missing: true, What: "nothing to serve: no upstream is set",
-			Hint: "say where requests go, such as --upstream http://127.0.0.1:3000"}
+			Hint: "say where requests go, such as --upstream http://127.0.0.1:3000, or name rules that other proxies ask about, with --rules PATH"}
 	case sources == 0:
 		return &Error{Missing: true, What: "no limit is set",
 			Hint: "name rule files with --rules PATH, or give one limit such as --limit 100/m --by ip"}
