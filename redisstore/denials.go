@@ -258,7 +258,9 @@ func (s *Store) listen() {
 		if s.link.ctx.Err() != nil {
 			return
 		}
-		s.log.Warn("not told of refunds: denials are not remembered meanwhile", "error", err)
+		if wait == firstRetry { // one line for each loss, not for each try
+			s.log.Warn("not told of refunds: denials are not remembered meanwhile", "error", err)
+		}
 		select {
 		case <-time.After(wait):
 		case <-s.link.ctx.Done():
