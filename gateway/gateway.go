@@ -106,16 +106,17 @@ func setLimits(ctx context.Context, h http.Header) {
 	}
 }
 
-// settle credits calls whose cost the response tells, before the headers say what
-// remains. No response costs what one without the header does.
-func settle(ctx context.Context, h http.Header) {
+// settle credits calls whose cost the response tells, or that it tells not to
+// count, before the headers say what remains. The gateway's own answer for an
+// upstream that gave none is a response without headers.
+func settle(ctx context.Context, status int, h http.Header) {
 	if o, ok := ctx.Value(outcomeKey{}).(*httplimit.Outcome); ok && o.PaysLater() {
-		o.Settle(ctx, h)
+		o.Settle(ctx, status, h)
 	}
 }
 
 func (g *Gateway) modify(res *http.Response) error {
-	settle(res.Request.Context(), res.Header)
+	settle(res.Request.Context(), res.StatusCode, res.Header)
 	setLimits(res.Request.Context(), res.Header)
 	return nil
 }
@@ -129,7 +130,6 @@ func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err err
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
-	settle(r.Context(), nil)
 	p := problem(http.StatusBadGateway, "the server behind the gateway cannot be reached or gave no proper answer")
 	var timeout net.Error
 	var tooLong *http.MaxBytesError
@@ -140,6 +140,7 @@ func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err err
 		p = problem(http.StatusGatewayTimeout, "the server behind the gateway took too long to answer")
 	}
 	g.log.Warn("upstream failed", "upstream", g.upstream.Host, "method", r.Method, "status", p.Status, "error", err)
+	settle(r.Context(), p.Status, nil)
 	setLimits(r.Context(), w.Header())
 	p.Write(w, r)
 }

@@ -25,12 +25,16 @@
 //
 // A rule's on_deny replaces status, body and headers of its denials. A rule's cost
 // in a response header is charged at its most and credited down once the handler
-// is done; see [Outcome.Settle] for front ends of other kinds.
+// is done. Where a rule counts only some responses (count_when), a call is charged
+// before the handler and given back when the response begins with another status; a
+// handler that panics before that leaves none, and its call counts. See
+// [Outcome.Settle] for front ends of other kinds.
 //
 // # Streams and upgrades
 //
-// The ResponseWriter is handed on as it came: flushing, hijacking, trailers and
-// early hints work as without the middleware.
+// The ResponseWriter is handed on as it came, or under count_when in a wrapper that
+// can do the same: flushing, hijacking, trailers and early hints work as without the
+// middleware.
 //
 // # When things go wrong
 //

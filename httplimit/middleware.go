@@ -201,29 +201,3 @@ func (d *Decider) refund(ctx context.Context, refunds []caudal.Refund) error {
 	}
 	return d.refunder.Refund(ctx, caudal.Instant{}, refunds)
 }
-
-// wrap is the life of a request in front of a handler. The outcome is released
-// before the handler runs, which may take long, unless the response has yet to
-// say what the call costs.
-func wrap(d interface{ Decide(*http.Request) *Outcome }, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o := d.Decide(r)
-		if !o.Hold(r) {
-			o.Refuse(w, r)
-			o.Release()
-			return
-		}
-		o.SetHeaders(w.Header())
-		if o.PaysLater() {
-			// Deferred, so that a handler that panics does not cost the most. The headers
-			// can still be read when the handler is done; no wrapper has to watch them.
-			defer func() {
-				o.Settle(r.Context(), w.Header())
-				o.Release()
-			}()
-		} else {
-			o.Release()
-		}
-		next.ServeHTTP(w, r)
-	})
-}

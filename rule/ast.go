@@ -31,6 +31,7 @@ type descriptor struct {
 	quota   bool
 	missing Missing // 0 when not written
 	cost    *Cost
+	count   *CountWhen
 	deny    *Denial
 
 	detailedMetric bool

@@ -116,11 +116,11 @@ func (c *compiler) duplicate(d, twin *descriptor) {
 func (c *compiler) node(d *descriptor, parent *node) *node {
 	c.order++
 	c.keys[d.key] = true
-	n := &node{key: d.key, value: d.value, order: c.order, parent: parent, source: d, missing: d.missing, cost: d.cost, deny: d.deny}
+	n := &node{key: d.key, value: d.value, order: c.order, parent: parent, source: d, missing: d.missing, cost: d.cost, count: d.count, deny: d.deny}
 	if parent != nil {
-		n.inherit(parent.cost, parent.deny)
+		n.inherit(parent.cost, parent.count, parent.deny)
 	} else {
-		n.inherit(nil, c.file.deny)
+		n.inherit(nil, nil, c.file.deny)
 	}
 	if n.cost != nil && n.cost.Source != CostResponseHeader {
 		c.keys[n.cost.key] = true
@@ -147,9 +147,12 @@ func (c *compiler) node(d *descriptor, parent *node) *node {
 }
 
 // inherit takes what the descriptor above says where this one says nothing.
-func (n *node) inherit(cost *Cost, deny *Denial) {
+func (n *node) inherit(cost *Cost, count *CountWhen, deny *Denial) {
 	if n.cost == nil {
 		n.cost = cost
+	}
+	if n.count == nil {
+		n.count = count
 	}
 	if n.deny == nil {
 		n.deny = deny
@@ -183,7 +186,7 @@ func (c *compiler) limits(n *node) {
 	}
 	for _, src := range n.source.limits {
 		l := &Limit{Unlimited: src.unlimited, Domain: c.domain.name, Label: src.name, Path: n.words(),
-			Cost: n.cost, OnDeny: n.deny, DetailedMetric: n.source.detailedMetric, Metadata: n.source.metadata,
+			Cost: n.cost, CountWhen: n.count, OnDeny: n.deny, DetailedMetric: n.source.detailedMetric, Metadata: n.source.metadata,
 			Mode: mode, EnforcePercent: int(src.percent), Position: src.pos, FilePath: src.path, replaces: src.replaces, node: n}
 		n.limits = append(n.limits, l)
 		c.domain.limits = append(c.domain.limits, l)

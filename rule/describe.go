@@ -17,7 +17,7 @@ func (l *Limit) Describe() string {
 	default:
 		b.WriteString(l.Compiled.Limit().Words())
 	}
-	b.WriteString(l.whom())
+	b.WriteString(l.whom() + l.counted())
 	if l.Shadow() {
 		b.WriteString("; in shadow mode: counts and never denies")
 	}

@@ -19,6 +19,7 @@ func (d *differ) limit(name string, was, is *Limit) {
 	c.numbers()
 	c.modes()
 	c.counters()
+	c.countsWhen()
 	c.answers()
 	if len(c.Details) == 0 {
 		return

@@ -79,6 +79,9 @@ type Applied struct {
 	Counter   []string `json:"counter"`
 	CounterID string   `json:"counter_id"`
 	Cost      uint32   `json:"cost"`
+	// CountWhen are the statuses of responses that count; empty when every call
+	// does.
+	CountWhen string `json:"count_when,omitempty"`
 	// Mode is "enforced", "shadow" or "quota".
 	Mode string `json:"mode"`
 
@@ -132,6 +135,9 @@ func (e *explainer) finish(m *Match) {
 		sum := sha256.Sum256(caudal.AppendPart([]byte(call.Limit.Scope()), call.Key))
 		a.CounterID = hex.EncodeToString(sum[:6])
 		a.Cost = call.Cost
+		if c := a.limit.CountWhen; c != nil && e.out.By == "attributes" {
+			a.CountWhen = c.Status.String()
+		}
 		a.Mode = modeWords(call.Mode)
 		e.out.Limits = append(e.out.Limits, a)
 		j++

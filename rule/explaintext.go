@@ -81,4 +81,7 @@ func (a *Applied) write(b *strings.Builder) {
 	if a.Cost != 1 {
 		fmt.Fprintf(b, "    cost: %d\n", a.Cost)
 	}
+	if a.CountWhen != "" {
+		fmt.Fprintf(b, "    counts only when the response has status %s; what is charged before is given back otherwise\n", a.CountWhen)
+	}
 }

@@ -18,8 +18,9 @@ type node struct {
 	sharedByAttribute  bool // one counter for all values, matching by attributes
 	sharedByDescriptor bool // the same, matching by descriptor
 	missing            Missing
-	cost               *Cost   // own or inherited
-	deny               *Denial // own or inherited
+	cost               *Cost // own or inherited, as are count and deny
+	count              *CountWhen
+	deny               *Denial
 
 	limits    []*Limit
 	below     index

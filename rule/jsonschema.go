@@ -72,6 +72,9 @@ func (v valueSpec) schema() map[string]any {
 		return map[string]any{"type": []string{"array", "null"}, "items": map[string]any{"$ref": "#/$defs/" + v.holds}}
 	case freeMapping:
 		return map[string]any{"type": []string{"object", "null"}}
+	case statusList:
+		return map[string]any{"type": "array", "minItems": 1, "items": map[string]any{"type": []string{"integer", "string"},
+			"minimum": leastStatus, "maximum": mostStatus, "pattern": "^[1-5]xx$"}}
 	case textMapping:
 		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": scalarText}}
 	}

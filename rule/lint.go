@@ -23,6 +23,7 @@ func lint(d *Domain, opts *Options) []Warning {
 			l.algorithm(limit)
 			l.bucket(limit)
 			l.costs(limit)
+			l.countLints(limit)
 			l.idle(limit)
 		}
 	}
@@ -117,7 +118,7 @@ func (l *linter) hasCeiling(limit *Limit, key string) bool {
 		own[n.sibling()] = true
 	}
 	for _, other := range l.domain.limits {
-		if other.Unlimited || other.Mode != caudal.Enforce {
+		if other.Unlimited || other.Mode != caudal.Enforce || !other.CountWhen.covers(limit.CountWhen) {
 			continue
 		}
 		byAddress, covers := false, true

@@ -50,7 +50,7 @@ func (l *linter) idle(limit *Limit) {
 		if other == limit || other.Unlimited || other.Mode != caudal.Enforce || other.EnforcePercent < 100 {
 			continue
 		}
-		if sameCost(limit.Cost, other.Cost) && within(other.Compiled.Limit(), limit.Compiled.Limit()) {
+		if sameCost(limit.Cost, other.Cost) && other.CountWhen.covers(limit.CountWhen) && within(other.Compiled.Limit(), limit.Compiled.Limit()) {
 			l.add(limit, Warning{Code: "never-decides",
 				What: limit.Name + " can never deny",
 				Why:  fmt.Sprintf("%s at %s applies to the same calls and denies first", other.Name, other.Position),

@@ -11,10 +11,13 @@ import (
 )
 
 // answers reads what a descriptor says beside its limits: what a call costs,
-// what a denied one is answered, and what metrics and callers are told.
+// when it counts, what a denied one is answered, and what metrics and callers are told.
 func (r *reader) answers(d *descriptor, fs fields) {
 	if f, ok := fs.get("cost"); ok {
 		d.cost = r.cost(f)
+	}
+	if f, ok := fs.get("count_when"); ok {
+		d.count = r.countWhen(f)
 	}
 	if f, ok := fs.get("on_deny"); ok {
 		d.deny = r.denial(f)

@@ -102,6 +102,7 @@ func (d *descriptor) print(f *ruleFile) *yaml.Node {
 		m.word("missing", d.missing.String())
 	}
 	m.cost(d.cost)
+	m.countWhen(d.count)
 	m.denial(d.deny)
 	m.flag("detailed_metric", d.detailedMetric)
 	m.flag("value_to_metric", d.valueToMetric)

@@ -39,6 +39,7 @@ const (
 	aList
 	freeMapping // any keys
 	textMapping // any keys with text
+	statusList  // of HTTP statuses and classes of them
 )
 
 // keySpecs is what one kind of mapping may hold.
@@ -87,11 +88,12 @@ var (
 		{"quota_mode", true, flag(), "As in shadow mode, until all quota limits of the request are over."},
 		{"missing", true, oneOf(missingWords), "What a request without the attribute means."},
 		{"cost", true, mapping("cost"), "What a call costs under the limits here and below; 1 when absent."},
+		{"count_when", true, mapping("count_when"), "Which calls count under the limits here and below, by their responses; all when absent."},
 		{"on_deny", true, mapping("on_deny"), "What a request is answered that a limit here or below denies."},
 		{"detailed_metric", true, flag(), "Metrics name the values of every level."},
 		{"value_to_metric", true, flag(), "Metrics name the value of this level."},
 		{"metadata", true, valueSpec{kind: freeMapping}, "Anything; given to those who asked, with the decision."},
-		{"concurrency", false, valueSpec{}, ""}, {"priority", false, valueSpec{}, ""}, {"count_when", false, valueSpec{}, ""},
+		{"concurrency", false, valueSpec{}, ""}, {"priority", false, valueSpec{}, ""},
 	}}
 	limitKeys = &keySpecs{of: "a rate limit", keys: []keySpec{
 		{"name", true, valueSpec{kind: aWord}, "What people see; tells limits of one list apart."},
@@ -119,6 +121,9 @@ var (
 		{"default", true, number(0, maxUint32), "The cost when there is none, or a bad one; 1 when absent."},
 		{"max", true, number(1, maxUint32), "The largest cost."},
 	}}
+	countKeys = &keySpecs{of: "count_when", keys: []keySpec{
+		{"status", true, valueSpec{kind: statusList}, "The statuses that count, such as [401, 403, 5xx]; a call with another response is given back what it was charged."},
+	}}
 	denyKeys = &keySpecs{of: "on_deny", keys: []keySpec{
 		{"status", true, number(400, 599), "The HTTP status; 429 when absent."},
 		{"content_type", true, valueSpec{kind: aWord}, "The type of body; text/plain when absent."},
@@ -130,7 +135,7 @@ var (
 // allSpecs are the kinds of mapping by the name that valueSpec.holds uses.
 func allSpecs() map[string]*keySpecs {
 	return map[string]*keySpecs{"file": fileKeys, "descriptor": descriptorKeys, "rate_limit": limitKeys,
-		"replaces": replaceKeys, "cost": costKeys, "on_deny": denyKeys}
+		"replaces": replaceKeys, "cost": costKeys, "count_when": countKeys, "on_deny": denyKeys}
 }
 
 func (s *keySpecs) find(name string) (keySpec, bool) {
@@ -154,7 +159,7 @@ func (s *keySpecs) hint(name string) string {
 	if near := nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
 	}
-	for _, other := range []*keySpecs{fileKeys, descriptorKeys, limitKeys, costKeys, denyKeys} {
+	for _, other := range []*keySpecs{fileKeys, descriptorKeys, limitKeys, costKeys, countKeys, denyKeys} {
 		if _, ok := other.find(name); ok {
 			return name + " belongs in " + other.of
 		}

@@ -100,6 +100,9 @@ type Limit struct {
 	// Cost says what a call costs by attributes; nil means 1. It is that of the
 	// limit's descriptor, else of the nearest one above.
 	Cost *Cost
+	// CountWhen says which calls count by attributes; nil means all. It is that of
+	// the descriptor, else of the nearest one above.
+	CountWhen *CountWhen
 	// OnDeny is what a request is answered that this limit denies; nil means the
 	// usual. It is that of the descriptor, else of the nearest one above, else of
 	// the file.

@@ -21,6 +21,9 @@
 //
 // Each test starts with nothing counted, at the instant that start names, by
 // default the beginning of 2026 (UTC). at counts from there and never goes back. A
-// request is attributes, or descriptors as Envoy sends them. Reading is as strict
+// request is attributes, or descriptors as Envoy sends them. response says what the
+// API answers (a status, or a mapping of status and headers), for rules whose charge
+// depends on it; without it nobody sees one, so the call counts and costs the most.
+// Reading is as strict
 // as that of rules.
 package ruletest

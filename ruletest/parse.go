@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/netip"
 	"net/textproto"
 	"regexp"
@@ -41,7 +42,14 @@ type step struct {
 	request     map[string]string // by attributes; nil by descriptor
 	descriptors [][]rule.Entry
 	times       int
+	response    *response // nil when nobody sees one
 	want        expectation
+}
+
+// response is what the API answers a call that passes.
+type response struct {
+	status int
+	header http.Header
 }
 
 // expectation holds what a step expects; what is not set is not looked at.
@@ -176,7 +184,7 @@ func (r *reader) test(n *yaml.Node, path string) test {
 
 func (r *reader) step(n *yaml.Node, path string) step {
 	s := step{pos: r.position(n), at: unset, times: 1}
-	fs := r.mapping(n, path, "at", "request", "descriptors", "times", "expect")
+	fs := r.mapping(n, path, "at", "request", "descriptors", "times", "response", "expect")
 	if v := fs["at"]; v != nil {
 		s.at = r.duration(v, path+".at")
 	}
@@ -194,12 +202,41 @@ func (r *reader) step(n *yaml.Node, path string) step {
 			s.descriptors = append(s.descriptors, rule.ParseDescriptor(text))
 		}
 	}
+	if v := fs["response"]; v != nil {
+		s.response = r.response(v, path+".response")
+		if descriptors != nil {
+			r.fail(v, path+".response", "leave it out", "nobody sees a response where rules are matched by descriptor")
+		}
+	}
 	if v := fs["expect"]; v != nil {
 		s.want = r.expect(v, path+".expect")
 	} else {
 		r.fail(n, path, "write expect: allowed, denied or rejected", "the step expects nothing")
 	}
 	return s
+}
+
+// response reads a status, or a mapping of status and headers.
+func (r *reader) response(n *yaml.Node, path string) *response {
+	p := &response{status: http.StatusOK, header: http.Header{}}
+	if n.Kind == yaml.ScalarNode {
+		p.status = int(r.number(n, path, 100, 599))
+		return p
+	}
+	fs := r.mapping(n, path, "status", "headers")
+	if v := fs["status"]; v != nil {
+		p.status = int(r.number(v, path+".status", 100, 599))
+	}
+	if v := fs["headers"]; v != nil {
+		if v.Kind != yaml.MappingNode {
+			r.fail(v, path+".headers", "write NAME: value for each", "headers with values are wanted")
+			return p
+		}
+		for i := 0; i+1 < len(v.Content); i += 2 {
+			p.header.Add(v.Content[i].Value, r.text(deref(v.Content[i+1]), path+".headers."+v.Content[i].Value))
+		}
+	}
+	return p
 }
 
 // attributes reads a request. Header names are compared without regard to letter

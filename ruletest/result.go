@@ -2,6 +2,7 @@ package ruletest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -161,6 +162,12 @@ func (s *step) words() string {
 		parts = append(parts, "["+strings.Join(pairs, ",")+"]")
 	}
 	text := strings.Join(parts, " ")
+	if s.response != nil {
+		text += fmt.Sprintf(" -> %d", s.response.status)
+		for _, name := range slices.Sorted(maps.Keys(s.response.header)) {
+			text += fmt.Sprintf(" %s: %s", name, strings.Join(s.response.header[name], ", "))
+		}
+	}
 	if s.times > 1 {
 		text += fmt.Sprintf(" x%d", s.times)
 	}

@@ -203,6 +203,9 @@ func (b *bench) attributes(s *step, r *result) error {
 	if o.Err != nil {
 		return o.Err
 	}
+	if s.response != nil && o.Action == httplimit.Pass {
+		o.Settle(context.Background(), s.response.status, s.response.header)
+	}
 	r.add(o.Action, o.Calls, o.Decisions, o.Verdict)
 	return nil
 }

@@ -75,6 +75,49 @@ func TestExpectationsFail(t *testing.T) {
 	}
 }
 
+// TestResponses: what a call was charged is settled by its response.
+func TestResponses(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.yaml"), `
+domain: a
+descriptors:
+  - key: path
+    value: /login
+    count_when: { status: [401] }
+    rate_limit: { name: failures, unit: day, requests_per_unit: 3, algorithm: fixed_window }
+  - key: path
+    value: /spend
+    cost: { response_header: X-Spent, default: 2, max: 10 }
+    rate_limit: { name: spent, unit: day, requests_per_unit: 20, algorithm: fixed_window }
+`)
+	name := filepath.Join(dir, "a_test.yaml")
+	write(t, name, `
+tests:
+  - name: failures count
+    steps:
+      - { request: { path: /login }, response: 200, times: 9, expect: { outcome: allowed, remaining: 3 } }
+      - { request: { path: /login }, response: 401, times: 2, expect: { outcome: allowed, remaining: 1 } }
+      - { request: { path: /login }, expect: { outcome: allowed, remaining: 0 } }   # nobody sees the response
+      - { request: { path: /login }, response: 200, expect: denied }
+  - name: costs
+    steps:
+      - { request: { path: /spend }, response: { headers: { x-spent: 3 } }, expect: { outcome: allowed, remaining: 17 } }
+      - { request: { path: /spend }, response: { status: 500 }, expect: { outcome: allowed, remaining: 15 } }
+      - { request: { path: /spend }, expect: { outcome: allowed, remaining: 5 } }
+      - { request: { path: /spend }, response: { headers: { x-spent: 0 } }, expect: denied }
+`)
+	r, err := Run(name, rule.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Failed() > 0 || len(r.Cases) != 2 {
+		t.Errorf("%d of %d tests failed, want none of 2:\n%s", r.Failed(), len(r.Cases), r)
+	}
+	if got, want := r.Cases[1].Timeline[0].Request, "path=/spend -> 200 X-Spent: 3"; got != want {
+		t.Errorf("the timeline says %q, want %q", got, want)
+	}
+}
+
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -101,6 +144,10 @@ func TestStrictReading(t *testing.T) {
 		{"tests: [{name: n, steps: [{times: 0, request: {path: /}, expect: denied}]}]\n", `times: "0" where a number is wanted`},
 		{"tests: [{name: n, steps: [{at: 5, request: {path: /}, expect: denied}]}]\n", `at: "5" where a time is wanted`},
 		{"tests: [{name: n, steps: [{at: 5s, request: {path: /}, expect: denied}, {at: 0s, request: {path: /}, expect: denied}]}]\n", "tests[0].steps[1].at: 0s is before the step above"},
+		{"tests: [{name: n, steps: [{request: {path: /}, response: 99, expect: allowed}]}]\n", `response: "99" where a number is wanted`},
+		{"tests: [{name: n, steps: [{request: {path: /}, response: {code: 401}, expect: allowed}]}]\n", `unknown key "code"`},
+		{"tests: [{name: n, steps: [{request: {path: /}, response: {headers: [x]}, expect: allowed}]}]\n", "response.headers: headers with values are wanted"},
+		{"tests: [{name: n, steps: [{descriptors: [a=b], response: 401, expect: allowed}]}]\n", "response: nobody sees a response where rules are matched by descriptor"},
 		{"start: now\ntests: [{name: n, steps: [" + step + "]}]\n", `start: "now" is no instant`},
 		{"tests: [{name: n, name: m, steps: [" + step + "]}]\n", "key name stands twice; first at line 1"},
 	} {

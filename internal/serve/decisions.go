@@ -40,21 +40,24 @@ func (d *decisions) loaded(loaded *loadedRules) {
 	d.api.SetRules(loaded.set, loaded.domain)
 }
 
-// unseenCosts warns of costs that stand in responses, where others ask for
-// decisions and no response is seen.
-func unseenCosts(c *Config, set *rule.Set) []rule.Warning {
-	if c.httpOff() {
-		return nil
-	}
+// unseenResponses warns of limits whose charge depends on the response, where
+// others ask for decisions and no response is seen.
+func unseenResponses(c *Config, set *rule.Set) []rule.Warning {
 	var warnings []rule.Warning
+	warn := func(l *rule.Limit, what, why, mend string) {
+		warnings = append(warnings, rule.Warning{Code: "response-not-seen", Position: l.Position, Path: l.FilePath, What: what, Why: why, Mend: mend})
+	}
 	for _, l := range set.Limits() {
-		if l.Cost == nil || l.Cost.Source != rule.CostResponseHeader {
-			continue
+		if l.Cost != nil && l.Cost.Source == rule.CostResponseHeader && !c.httpOff() {
+			warn(l, "the cost stands in the response header "+l.Cost.Name,
+				"whoever only asks for a decision never shows the response, so each such call costs the most (max)",
+				"limit these calls in caudal's own gateway, or give the cost in the request")
 		}
-		warnings = append(warnings, rule.Warning{Code: "response-not-seen", Position: l.Position, Path: l.FilePath,
-			What: "the cost stands in the response header " + l.Cost.Name,
-			Why:  "whoever only asks for a decision never shows the response, so each such call costs the most (max)",
-			Mend: "limit these calls in caudal's own gateway, or give the cost in the request"})
+		if l.CountWhen != nil && !(c.httpOff() && c.RLS.off()) {
+			warn(l, "count_when counts only responses with status "+l.CountWhen.Status.String(),
+				"whoever only asks for a decision never shows the response, so each such call counts",
+				"limit these calls in caudal's own gateway or the middleware, or leave room for the calls that succeed")
+		}
 	}
 	return warnings
 }

@@ -113,3 +113,23 @@ descriptors:
 		t.Errorf("with a gateway alone the log has %s:\n%s", code, alone.log)
 	}
 }
+
+// TestCountWhenIsWarnedOf: only where others ask, over HTTP or gRPC.
+func TestCountWhenIsWarnedOf(t *testing.T) {
+	const text = `domain: shop
+descriptors:
+  - key: remote_address
+    count_when: { status: [401] }
+    rate_limit: { unit: minute, requests_per_unit: 100 }
+`
+	const code = "response-not-seen"
+	for name, c := range map[string]Config{"http": {HTTPListen: []string{"127.0.0.1:0"}}, "grpc": {RLS: RLS{Listen: []string{"127.0.0.1:0"}}}} {
+		if f := start(t, text, c, Deps{}); !strings.Contains(f.log.String(), code) {
+			t.Errorf("%s: the log has no %s:\n%s", name, code, f.log)
+		}
+	}
+	alone := start(t, text, Config{}, Deps{})
+	if strings.Contains(alone.log.String(), code) {
+		t.Errorf("with a gateway alone the log has %s:\n%s", code, alone.log)
+	}
+}

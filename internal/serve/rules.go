@@ -41,14 +41,15 @@ func loadRules(c *Config) (*loadedRules, error) {
 	if err != nil {
 		return nil, err
 	}
-	warnings = append(warnings, unseenCosts(c, set)...)
+	warnings = append(warnings, unseenResponses(c, set)...)
 	return &loadedRules{set: set, domain: domain, hash: set.Hash(), warnings: warnings, at: time.Now()}, nil
 }
 
 // ruleOptions says how rules are read.
 func ruleOptions(c *Config) rule.Options {
 	return rule.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix,
-		ForAttributes: c.Upstream != nil || !c.Compat, MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat}
+		ForAttributes: c.Upstream != nil || !c.Compat, VerifiedKeys: c.Who.Keys != "",
+		MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat}
 }
 
 func readRules(c *Config, options rule.Options) (*rule.Set, []rule.Warning, error) {
