@@ -80,6 +80,7 @@ var onlyTests = []string{"storetest", "internal/testutil", "internal/redistest",
 // libraries says which packages may import a module of others. A library is
 // named by the package that is about it, so that it can be exchanged there.
 var libraries = map[string]layer{
+	"github.com/golang-jwt/jwt/v5":            {[]string{"identity"}, "verifying who is asking"},
 	"go.yaml.in/yaml/v3":                      {[]string{"rule", "ruletest", "internal/serve", "internal/cli"}, "YAML is the format of rules and of caudal.yaml"},
 	"github.com/redis/rueidis":                {[]string{"redisstore"}, "only the Redis store speaks to Redis"},
 	"github.com/redis/go-redis/v9":            {[]string{"redisstore"}, "only the Redis store speaks to Redis"},

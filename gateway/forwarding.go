@@ -64,9 +64,8 @@ func (g *Gateway) mustDrop(name string, trusted bool) bool {
 func (g *Gateway) isForwarding(name string) bool {
 	switch name {
 	case "Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip",
-		"Cf-Connecting-Ip", "Fastly-Client-Ip", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url",
-		g.who.ClientIPHeader():
+		"Cf-Connecting-Ip", "Fastly-Client-Ip", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url":
 		return true
 	}
-	return strings.HasPrefix(name, "X-Forwarded")
+	return g.who.SpeaksForProxy(name) || strings.HasPrefix(name, "X-Forwarded")
 }

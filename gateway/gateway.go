@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
 )
@@ -20,14 +21,15 @@ import (
 // Gateway limits requests and forwards those that may pass. Make it with New. It
 // is safe for concurrent use.
 type Gateway struct {
-	upstream url.URL // scheme http or https
-	basePath string  // escaped, without a slash at the end
-	limits   Decider
-	who      *identity.Resolver
-	ownHost  bool
-	upgrades []string
-	log      *slog.Logger
-	proxy    httputil.ReverseProxy
+	upstream  url.URL // scheme http or https
+	basePath  string  // escaped, without a slash at the end
+	limits    Decider
+	who       *identity.Resolver
+	newcomers *caudal.Limiter
+	ownHost   bool
+	upgrades  []string
+	log       *slog.Logger
+	proxy     httputil.ReverseProxy
 }
 
 // New makes a gateway. The error names the option and a mend.
@@ -35,7 +37,7 @@ func New(o Options) (*Gateway, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{upstream: *o.Upstream, limits: o.Limits, who: o.Identity, ownHost: o.UpstreamHost, upgrades: o.Upgrades, log: o.Logger}
+	g := &Gateway{upstream: *o.Upstream, limits: o.Limits, who: o.Identity, newcomers: o.NewVisitors, ownHost: o.UpstreamHost, upgrades: o.Upgrades, log: o.Logger}
 	if g.who == nil {
 		g.who, _ = identity.New(identity.Options{}) // the zero Options are valid
 	}
@@ -94,7 +96,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.Refuse(w, r)
 		return
 	}
-	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outcomeKey{}, o)))
+	ctx := context.WithValue(g.withClient(r.Context(), r), outcomeKey{}, o)
+	g.proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // setLimits adds the limits' headers to those of a response. It is done on the
@@ -118,6 +121,7 @@ func settle(ctx context.Context, status int, h http.Header) {
 func (g *Gateway) modify(res *http.Response) error {
 	settle(res.Request.Context(), res.StatusCode, res.Header)
 	setLimits(res.Request.Context(), res.Header)
+	g.setVisitor(res.Request.Context(), res.Header)
 	return nil
 }
 

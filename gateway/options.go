@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
 )
@@ -31,6 +32,10 @@ type Options struct {
 	// Identity says which proxies are believed about forwarding headers. nil
 	// believes none.
 	Identity *identity.Resolver
+
+	// NewVisitors bounds how many cookies the newcomers of one address get: its keys
+	// are addresses. nil gives no cookies. It needs an Identity with Visitors.
+	NewVisitors *caudal.Limiter
 
 	// UpstreamHost sends the host of Upstream instead of the client's. For
 	// upstreams that are somebody else's and know only their own name.

@@ -21,7 +21,22 @@ type Request struct {
 	hasAddress bool
 	remote     string // the text of address, grouped; "" until asked for
 	path       string // "" until asked for
+
+	key    lookup // of the API key among those that are known
+	info   KeyInfo
+	token  lookup // of the bearer token
+	claims claims
+	body   *bodyFields // nil until asked for
 }
+
+// lookup is how far a question is that is answered once.
+type lookup uint8
+
+const (
+	notAsked lookup = iota
+	found
+	notFound
+)
 
 // Reset binds the value to a request. The request must not be changed while it
 // is bound.
@@ -74,6 +89,12 @@ func (q *Request) Attribute(name string) (value string, ok bool) {
 		return present(HostName(q.r.Host))
 	case "user_agent":
 		return single(q.r.Header["User-Agent"])
+	case "user":
+		return present(q.user())
+	case "plan":
+		return present(q.plan())
+	case "visitor":
+		return present(q.visitor())
 	}
 	return q.named(name)
 }
@@ -97,12 +118,28 @@ func (q *Request) named(attribute string) (string, bool) {
 		return q.cookie(name)
 	case "query":
 		return q.query(name)
+	case "body":
+		return present(q.bodyField(name))
+	case "jwt":
+		return present(q.claim(name))
+	case "client_cert":
+		return q.clientCert(name)
 	}
 	return "", false
 }
 
-// apiKey gives the API key, and nothing when there are several different ones.
+// apiKey gives the API key, and nothing when there are several different ones or
+// it is not among those that are known.
 func (q *Request) apiKey() string {
+	key := q.sentKey()
+	if q.resolver.keys != nil && !q.known(key) {
+		return ""
+	}
+	return key
+}
+
+// sentKey gives the API key as sent.
+func (q *Request) sentKey() string {
 	lines := q.r.Header[q.resolver.apiKeyHeader]
 	if len(lines) == 0 && q.resolver.bearer {
 		if !alike(q.r.Header["Authorization"]) {

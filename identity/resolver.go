@@ -30,6 +30,28 @@ type Options struct {
 	// Defaults 32 (each address) and 64 (what one customer usually has).
 	IPv4Bits, IPv6Bits int
 
+	// Keys are the API keys that are known. A key that is not among them counts as
+	// missing; user and plan of the others are what the keys file says. nil takes
+	// keys as sent.
+	Keys *KeyRing
+
+	// Tokens verifies bearer tokens: their claims are jwt:CLAIM, and user and plan.
+	// nil takes none. Not together with BearerAPIKey.
+	Tokens *Tokens
+
+	// UserHeader and PlanHeader are headers in which trusted proxies say who the
+	// user is and what plan they have, once they have verified it. From other peers
+	// they are not read. Default none.
+	UserHeader, PlanHeader string
+
+	// Visitors verifies the cookies by which a gateway knows visitors again. nil
+	// knows none.
+	Visitors *Visitors
+
+	// MaxBody is how many bytes of a body are read, where rules ask for a field of
+	// it; a longer one has no fields. Default 64 KiB.
+	MaxBody int64
+
 	// FoldPathCase makes upper and lower case one in paths. Set it when the router
 	// behind ignores case, and write the rules' paths in lower case then.
 	FoldPathCase bool
@@ -45,11 +67,21 @@ type Resolver struct {
 	ipv4Bits       int
 	ipv6Bits       int
 	foldPath       bool
+
+	keys                   *KeyRing
+	tokens                 *Tokens
+	userHeader, planHeader string
+	visitors               *Visitors
+	maxBody                int64
 }
+
+// defaultMaxBody is how much of a body is read for a field of it.
+const defaultMaxBody = 64 << 10
 
 // New makes a resolver. The error names the option, its value and a mend.
 func New(o Options) (*Resolver, error) {
-	v := &Resolver{bearer: o.BearerAPIKey, foldPath: o.FoldPathCase, ipv4Bits: 32, ipv6Bits: 64}
+	v := &Resolver{bearer: o.BearerAPIKey, foldPath: o.FoldPathCase, ipv4Bits: 32, ipv6Bits: 64,
+		keys: o.Keys, tokens: o.Tokens, visitors: o.Visitors, maxBody: defaultMaxBody}
 	var err error
 	if v.apiKeyHeader, err = headerName("the API key header", o.APIKeyHeader, "X-Api-Key"); err != nil {
 		return nil, err
@@ -66,6 +98,9 @@ func New(o Options) (*Resolver, error) {
 		}
 		v.trusted = append(v.trusted, unmapPrefix(p).Masked())
 	}
+	if err := v.verified(&o); err != nil {
+		return nil, err
+	}
 	if o.IPv4Bits != 0 {
 		v.ipv4Bits = o.IPv4Bits
 	}
@@ -76,6 +111,29 @@ func New(o Options) (*Resolver, error) {
 		return nil, fmt.Errorf("identity: address networks of /%d (IPv4) and /%d (IPv6): choose 1 to 32 and 1 to 128", v.ipv4Bits, v.ipv6Bits)
 	}
 	return v, nil
+}
+
+// verified takes the options about what counts only once it is verified.
+func (v *Resolver) verified(o *Options) (err error) {
+	if o.Tokens != nil && o.BearerAPIKey {
+		return fmt.Errorf("identity: a bearer token cannot be both an API key and a token to verify: leave out bearer_api_key or jwt_keys")
+	}
+	if v.userHeader, err = headerName("user_header", o.UserHeader, ""); err != nil {
+		return err
+	}
+	if v.planHeader, err = headerName("plan_header", o.PlanHeader, ""); err != nil {
+		return err
+	}
+	if (v.userHeader != "" || v.planHeader != "") && len(v.trusted) == 0 {
+		return fmt.Errorf("identity: user_header and plan_header are believed from trusted proxies only, and there is none: name them in trusted_proxies")
+	}
+	if o.MaxBody < 0 {
+		return fmt.Errorf("identity: a body of %d bytes: choose 1 or more, or 0 for 64 KiB", o.MaxBody)
+	}
+	if o.MaxBody > 0 {
+		v.maxBody = o.MaxBody
+	}
+	return nil
 }
 
 func headerName(what, name, fallback string) (string, error) {
@@ -99,3 +157,12 @@ func notInName(r rune) bool {
 // ClientIPHeader gives the canonical name of the header in which trusted proxies
 // name their client.
 func (v *Resolver) ClientIPHeader() string { return v.clientIPHeader }
+
+// SpeaksForProxy reports whether a header, by its canonical name, is one in which
+// trusted proxies say who is asking. Gateways must not pass it on from others.
+func (v *Resolver) SpeaksForProxy(name string) bool {
+	return name == v.clientIPHeader || name != "" && (name == v.userHeader || name == v.planHeader)
+}
+
+// Visitors gives what verifies visitors' cookies, nil when there is nothing.
+func (v *Resolver) Visitors() *Visitors { return v.visitors }
