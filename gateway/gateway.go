@@ -86,6 +86,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(http.StatusBadRequest, "the gateway forwards requests for paths only").Write(w, r)
 		return
 	}
+	watchBody(r)
 	if g.limits == nil {
 		g.proxy.ServeHTTP(w, r)
 		return
@@ -126,7 +127,8 @@ func (g *Gateway) modify(res *http.Response) error {
 }
 
 // upstreamFailed answers when the upstream does not: 504 when it took too long,
-// 413 when the client's body was cut off at its bound, else 502.
+// 413 when the client's body was cut off at its bound, 400 when it broke off by
+// itself, else 502.
 func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		// The client has gone; nobody reads this. What it was charged stays: hanging up
@@ -137,7 +139,14 @@ func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err err
 	p := problem(http.StatusBadGateway, "the server behind the gateway cannot be reached or gave no proper answer")
 	var timeout net.Error
 	var tooLong *http.MaxBytesError
+	var broken *bodyError
 	switch {
+	case errors.As(err, &broken) && !errors.As(err, &tooLong):
+		p = problem(http.StatusBadRequest, "the body cannot be read to its end")
+		g.log.Debug("client's body cannot be read", "method", r.Method, "error", err)
+		setLimits(r.Context(), w.Header())
+		p.Write(w, r)
+		return
 	case errors.As(err, &tooLong): // who bounds the body wrapped it; the upstream is not to blame
 		p = problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than the %d bytes that the gateway takes", tooLong.Limit))
 	case errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):

@@ -126,6 +126,13 @@ func TestSmugglingIsRefused(t *testing.T) {
 			t.Errorf("%q = %d, want it refused", request, res.StatusCode)
 		}
 	}
+	// The header is fine and the body is not: the client's fault, not the upstream's.
+	for _, body := range []string{"fffffffffffffffff\r\nabc\r\n", "zz\r\nabc\r\n0\r\n\r\n", "3\r\nabcde\r\n0\r\n\r\n"} {
+		request := "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + body
+		if res := raw(t, gw, request); res.StatusCode != 400 {
+			t.Errorf("%q = %d, want 400", request, res.StatusCode)
+		}
+	}
 	// Both lengths: the body that was chunked is what counts, and goes on alone.
 	res := raw(t, gw, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
 	if got := text(res); res.StatusCode == 200 && got != "POST / hello" {
