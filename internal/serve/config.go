@@ -85,6 +85,9 @@ type Config struct {
 	BearerAPIKey, FoldPathCase   bool
 	IPv4Prefix, IPv6Prefix       int
 
+	// Who says how clients are told apart beyond their address.
+	Who Who
+
 	// Families, Reset, DryRun, ChargePreflight and DenialOrigins say what clients
 	// are told; see httplimit.Options.
 	Families        httplimit.Families
@@ -146,10 +149,16 @@ func (c *Config) check() error {
 	case sources > 1:
 		return &Error{Missing: true, What: "both rules and limit are set",
 			Hint: "write the limit into a rule file, or leave out the rule files"}
+	case c.Limit == "" && c.By != DefaultBy:
+		return &Error{Missing: true, What: "by says whose calls limit counts together, and no limit is set",
+			Hint: "leave it out; in rules the key of a descriptor says it"}
 	case c.Listen == Off && c.Upstream != nil:
 		return &Error{What: "listen: the gateway cannot be off when an upstream is set", Hint: "leave out the upstream"}
 	case c.ShutdownTimeout < 0:
 		return &Error{What: "shutdown_timeout must not be negative"}
+	}
+	if err := c.Who.check(c.TrustedProxies); err != nil {
+		return err
 	}
 	return c.checkListeners()
 }

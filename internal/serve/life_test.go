@@ -285,6 +285,7 @@ func TestStartRefuses(t *testing.T) {
 		"unknown store":   {Config{Upstream: up, Limit: "1/s", Store: "mysql://user:secret@host"}, `store "mysql" is not known`, false},
 		"bad address":     {Config{Upstream: up, Limit: "1/s", Listen: "8000"}, `listen: "8000" is no address`, false},
 		"bad upstream":    {Config{Upstream: &url.URL{Scheme: "ftp", Host: "x"}, Limit: "1/s"}, "the scheme must be http", false},
+		"by beside rules": {Config{Upstream: up, Rules: []string{two}, By: "api_key"}, "by says whose calls limit counts", true},
 		"one address":     {Config{Upstream: up, Limit: "1/s", Listen: "127.0.0.1:7", HTTPListen: []string{"127.0.0.1:7"}}, "listen and http_listen are both 127.0.0.1:7", true},
 		"bad header":      {Config{Upstream: up, Limit: "1/s", APIKeyHeader: "X Key"}, "X Key", false},
 		"foreign address": {Config{Upstream: up, Limit: "1/s", Listen: "203.0.113.1:8000"}, "203.0.113.1", false},
