@@ -112,6 +112,7 @@ var testLibraries = []string{
 	"golang.org/x/sync",
 	"go.yaml.in/yaml/v3",                  // reading documents back
 	"github.com/prometheus/client_golang", // reading back what was counted
+	"github.com/golang-jwt/jwt/v5",        // signing tokens
 }
 
 // goPackage is the imports of one folder, each with a file that has it.

@@ -98,6 +98,17 @@ idle_timeout: 8s
 max_header_bytes: 4096
 max_body_bytes: 1000000
 secret_file: secret
+keys: keys.jsonl
+jwt_keys: jwks.json
+jwt_issuer: https://id.example
+jwt_audience: api
+jwt_user_claim: email
+jwt_plan_claim: tier
+user_header: X-User
+plan_header: X-Plan
+visitor: true
+visitor_new: 5
+body_field_bytes: 1000
 shutdown_timeout: 9s
 grpc_listen: "unix:/run/rls.sock"
 compat: envoy
@@ -130,7 +141,12 @@ grpc_tls_client_name: envoy.example
 		"trusted_proxies": slices.Equal(c.TrustedProxies, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}),
 		"http_listen":     slices.Equal(c.HTTPListen, []string{":9080", "unix:/run/caudal.sock"}),
 		"secret_file":     string(c.Secret) == "0123456789abcdef",
-		"grpc_listen":     slices.Equal(c.RLS.Listen, []string{"unix:/run/rls.sock"}), "compat": c.Compat, "max_hold": c.RLS.MaxHold == 300*time.Millisecond,
+		"keys":            filepath.Base(c.Who.Keys) == "keys.jsonl", "jwt_keys": filepath.Base(c.Who.Tokens.KeyFile) == "jwks.json",
+		"jwt_issuer": c.Who.Tokens.Issuer == "https://id.example", "jwt_audience": c.Who.Tokens.Audience == "api",
+		"jwt_user_claim": c.Who.Tokens.UserClaim == "email", "jwt_plan_claim": c.Who.Tokens.PlanClaim == "tier",
+		"user_header": c.Who.UserHeader == "X-User", "plan_header": c.Who.PlanHeader == "X-Plan",
+		"visitor": c.Who.Visitor, "visitor_new": c.Who.VisitorNew == 5, "body_field_bytes": c.Who.MaxBody == 1000,
+		"grpc_listen": slices.Equal(c.RLS.Listen, []string{"unix:/run/rls.sock"}), "compat": c.Compat, "max_hold": c.RLS.MaxHold == 300*time.Millisecond,
 		"rls_headers": c.RLS.Headers != nil, "rls_dynamic_metadata": c.RLS.DynamicMetadata,
 		"grpc_tls_cert": filepath.Base(c.RLS.Certificates.Cert) == "c.pem", "grpc_tls_key": filepath.Base(c.RLS.Certificates.Key) == "k.pem",
 		"grpc_tls_client_ca": filepath.Base(c.RLS.Certificates.ClientCA) == "ca.pem", "grpc_tls_client_name": c.RLS.Certificates.ClientName == "envoy.example",

@@ -53,6 +53,8 @@ var allSettings = []setting{
 		set: address(func(s *settings) *string { return &s.AdminListen })},
 	{name: "trusted_proxies", arg: "NETWORK", flag: true, list: true, help: "proxies to believe about their client's address; comma-separated, may be repeated",
 		set: networks},
+	{name: "keys", arg: "FILE", flag: true, path: true, help: "the API keys that are known, as caudal keys writes it; others count as missing (default: keys as sent)",
+		set: text(func(s *settings) *string { return &s.Who.Keys })},
 	{name: "store", arg: "STORE", flag: true, help: "what counts: memory, redis://, rediss://, redis-sentinel://, redis-cluster:// (default " + serve.DefaultStore + ")",
 		set: text(func(s *settings) *string { return &s.Store })},
 	{name: "store_timeout", arg: "TIME", flag: true, help: "how long a call may wait for Redis (default 5ms)",
@@ -76,6 +78,26 @@ var allSettings = []setting{
 		set: text(func(s *settings) *string { return &s.APIKeyHeader })},
 	{name: "bearer_api_key", help: "take a bearer token as API key where that header is absent",
 		set: toggle(func(s *settings) *bool { return &s.BearerAPIKey })},
+	{name: "jwt_keys", arg: "FILE", path: true, help: "what bearer tokens are verified with: PEM, a JSON Web Key Set or a secret (default: no tokens)",
+		set: text(func(s *settings) *string { return &s.Who.Tokens.KeyFile })},
+	{name: "jwt_issuer", arg: "TEXT", help: "the issuer that tokens must name",
+		set: text(func(s *settings) *string { return &s.Who.Tokens.Issuer })},
+	{name: "jwt_audience", arg: "TEXT", help: "the audience that tokens must name",
+		set: text(func(s *settings) *string { return &s.Who.Tokens.Audience })},
+	{name: "jwt_user_claim", arg: "NAME", help: "the claim that is the user (default sub)",
+		set: text(func(s *settings) *string { return &s.Who.Tokens.UserClaim })},
+	{name: "jwt_plan_claim", arg: "NAME", help: "the claim that is the plan (default plan)",
+		set: text(func(s *settings) *string { return &s.Who.Tokens.PlanClaim })},
+	{name: "user_header", arg: "NAME", help: "the header in which trusted proxies say who the user is",
+		set: text(func(s *settings) *string { return &s.Who.UserHeader })},
+	{name: "plan_header", arg: "NAME", help: "the header in which they say which plan the user has",
+		set: text(func(s *settings) *string { return &s.Who.PlanHeader })},
+	{name: "visitor", help: "know visitors again by a signed cookie; secret_file signs it",
+		set: toggle(func(s *settings) *bool { return &s.Who.Visitor })},
+	{name: "visitor_new", arg: "N", help: "how many newcomers of one address get one in an hour (default 20)",
+		set: number(1, 1<<20, func(s *settings) *int { return &s.Who.VisitorNew })},
+	{name: "body_field_bytes", arg: "N", help: "the longest body in which rules find a field (default 65536)",
+		set: number(1, 1<<24, func(s *settings) *int64 { return &s.Who.MaxBody })},
 	{name: "fold_path_case", help: "make upper and lower case one in paths",
 		set: toggle(func(s *settings) *bool { return &s.FoldPathCase })},
 	{name: "ipv4_prefix", arg: "BITS", help: "how many bits of an IPv4 address make one client (default 32)",
@@ -124,7 +146,7 @@ var allSettings = []setting{
 		set: number(1024, 1<<24, func(s *settings) *int { return &s.MaxHeaderBytes })},
 	{name: "max_body_bytes", arg: "N", help: "the longest body of a request (default no bound)",
 		set: number(1, 1<<50, func(s *settings) *int64 { return &s.MaxBodyBytes })},
-	{name: "secret_file", arg: "FILE", path: true, help: "what receipts are signed with; the same for all instances (default random)", set: secretFile},
+	{name: "secret_file", arg: "FILE", path: true, help: "what receipts and visitors' cookies are signed with; the same for all instances (default random)", set: secretFile},
 	{name: "shutdown_timeout", arg: "TIME", help: "how long calls under way may take at the end (default 25s)",
 		set: duration(false, func(s *settings) *time.Duration { return &s.ShutdownTimeout })},
 }
@@ -132,8 +154,8 @@ var allSettings = []setting{
 // laterSettings are known, but this version does not act on them. They are
 // refused: a setting that looks in force and is not would be worse.
 var laterSettings = []string{
-	"admin_token_file", "keys", "state_file", "region",
-	"routes", "tls", "visitor", "plan_weights", "reserves",
+	"admin_token_file", "state_file", "region",
+	"routes", "tls", "plan_weights", "reserves",
 }
 
 func isLater(name string) bool { return slices.Contains(laterSettings, name) }

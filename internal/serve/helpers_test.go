@@ -166,9 +166,15 @@ func do(t *testing.T, c *http.Client, method, url string, headers ...string) ans
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
+	return send(t, c, r)
+}
+
+// send sends a request and reads the answer.
+func send(t *testing.T, c *http.Client, r *http.Request) answer {
+	t.Helper()
 	res, err := c.Do(r)
 	if err != nil {
-		t.Fatalf("%s %s = %v", method, url, err)
+		t.Fatalf("%s %s = %v", r.Method, r.URL, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)

@@ -48,7 +48,8 @@ func loadRules(c *Config) (*loadedRules, error) {
 // ruleOptions says how rules are read.
 func ruleOptions(c *Config) rule.Options {
 	return rule.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix,
-		ForAttributes: c.Upstream != nil || !c.Compat, MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat}
+		ForAttributes: c.Upstream != nil || !c.Compat, VerifiedKeys: c.Who.Keys != "",
+		MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat}
 }
 
 func readRules(c *Config, options rule.Options) (*rule.Set, []rule.Warning, error) {

@@ -39,10 +39,11 @@ type Server struct {
 	deps   Deps
 	log    *slog.Logger
 
-	store   *openedStore
-	decider *httplimit.Decider
-	gateway *gateway.Gateway
-	metrics *metrics.Metrics
+	store    *openedStore
+	decider  *httplimit.Decider
+	resolves *identity.Resolver // says who asks the gateway
+	gateway  *gateway.Gateway
+	metrics  *metrics.Metrics
 
 	front, admin *endpoint   // front is nil without an upstream, admin when it is off
 	api          []*endpoint // of the decision API
@@ -55,6 +56,9 @@ type Server struct {
 	failed       chan error
 	serving      sync.WaitGroup
 	close        func() error
+
+	who          who
+	reloadingWho sync.Mutex // one reload of keys at a time
 
 	reloading sync.Mutex // one reload at a time
 	rules     atomic.Pointer[loadedRules]
@@ -166,15 +170,18 @@ func (s *Server) build(loaded *loadedRules) error {
 		extra = []string{envoyrls.OverrideName}
 	}
 	s.metrics = metrics.New(metrics.Options{Extra: extra, Store: s.store.stats, Calls: s.store.calls, Logger: s.log})
-	who, err := s.resolver(c.TrustedProxies)
-	if err != nil {
+	if err := s.openWho(); err != nil {
+		return err
+	}
+	var err error
+	if s.resolves, err = s.resolver(c.TrustedProxies); err != nil {
 		return err
 	}
 	store := s.store.Store
 	if s.deps.WrapStore != nil {
 		store = s.deps.WrapStore(store)
 	}
-	if s.decider, err = s.newDecider(loaded, store, who); err != nil {
+	if s.decider, err = s.newDecider(loaded, store, s.resolves); err != nil {
 		return err
 	}
 	if s.decisions, err = s.newDecisions(loaded, store); err != nil {
@@ -186,8 +193,7 @@ func (s *Server) build(loaded *loadedRules) error {
 	if c.Upstream == nil {
 		return nil
 	}
-	s.gateway, err = gateway.New(gateway.Options{Upstream: c.Upstream, UpstreamHost: c.UpstreamHost,
-		Limits: s.metrics.Time(s.decider), Identity: who, Timeouts: c.UpstreamTimeouts, Logger: s.log})
+	s.gateway, err = s.newGateway(s.resolves)
 	return err
 }
 
@@ -196,7 +202,9 @@ func (s *Server) resolver(trusted []netip.Prefix) (*identity.Resolver, error) {
 	c := &s.config
 	return identity.New(identity.Options{APIKeyHeader: c.APIKeyHeader, BearerAPIKey: c.BearerAPIKey,
 		TrustedProxies: trusted, ClientIPHeader: c.ClientIPHeader,
-		IPv4Bits: c.IPv4Prefix, IPv6Bits: c.IPv6Prefix, FoldPathCase: c.FoldPathCase})
+		IPv4Bits: c.IPv4Prefix, IPv6Bits: c.IPv6Prefix, FoldPathCase: c.FoldPathCase,
+		Keys: s.who.keys, Tokens: s.who.tokens, Visitors: s.who.visitors, MaxBody: c.Who.MaxBody,
+		UserHeader: c.Who.UserHeader, PlanHeader: c.Who.PlanHeader})
 }
 
 func (s *Server) newDecider(loaded *loadedRules, store caudal.Store, who *identity.Resolver) (*httplimit.Decider, error) {
@@ -212,7 +220,7 @@ func (s *Server) frontEndpoint(ctx context.Context) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := s.newHTTP(ctx, s.track(boundBody(s.gateway, c.MaxBodyBytes)))
+	server := s.newHTTP(ctx, s.track(boundBody(s.watchRequests(s.resolves, s.gateway), c.MaxBodyBytes)))
 	return &endpoint{"gateway", server, ln}, nil
 }
 
@@ -249,6 +257,7 @@ func (s *Server) announce(loaded *loadedRules) {
 		s.log.Info("listening", "listener", "grpc", "address", address)
 	}
 	s.warnRLS(loaded.set)
+	s.warnUnfound(loaded.domain.Keys())
 }
 
 func (s *Server) serve(e *endpoint) {
@@ -275,18 +284,20 @@ func (s *Server) AdminAddr() string {
 	return s.admin.ln.Addr().String()
 }
 
-// Run keeps the server until ctx ends, and reloads the rules when their files
-// change and at each value of reload, which may be nil. Then it drains the server and returns nil. The error
+// Run keeps the server until ctx ends, and reloads the rules, and the files of
+// keys, when they change and at each value of reload, which may be nil. Then it drains the server and returns nil. The error
 // is that of a listener that failed.
 func (s *Server) Run(ctx context.Context, reload <-chan os.Signal) error {
 	defer s.watch(ctx)()
+	defer s.watchWho(ctx)()
 	for {
 		select {
 		case <-ctx.Done():
 			s.log.Info("shutting down", "calls", s.calls.Load(), "timeout", s.config.ShutdownTimeout)
 			return s.Close()
 		case <-reload:
-			_ = s.Reload() // it has said everywhere what is wrong, and the last good rules stay
+			_ = s.Reload()    // it has said everywhere what is wrong, and the last good rules stay
+			_ = s.reloadWho() // as with the rules
 		case err := <-s.failed:
 			return errors.Join(err, s.Close())
 		}

@@ -1,0 +1,359 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caudal-dev/caudal/identity"
+)
+
+// keyPrefix begins the keys that are made here, so that scanners for leaked secrets
+// find them.
+const keyPrefix = "ck_"
+
+// minPrefix is how many digits of a hash name a key at least.
+const minPrefix = 8
+
+func newKeys(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "Add, list and revoke the API keys of a keys file",
+		Long: `The file is that of the setting keys. It holds the SHA-256 of each key, never the key, one a line; a
+server that runs takes a changed file up by itself.`,
+		Example: `  caudal keys add --keys keys.jsonl --user acme --plan pro
+  caudal keys list --keys keys.jsonl
+  caudal keys revoke --keys keys.jsonl 2bb80d53
+  caudal keys revoke --keys keys.jsonl --user acme`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newKeysAdd(s), newKeysList(s), newKeysRevoke(s))
+	return cmd
+}
+
+// keysFlags are what all commands about keys have.
+type keysFlags struct {
+	file, config string
+	json         bool
+}
+
+func (f *keysFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.file, "keys", "", "the `FILE` of keys (default the setting keys)")
+	cmd.Flags().StringVar(&f.config, "config", "", "the `FILE` of settings (default ./"+defaultConfig+" where it exists)")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+}
+
+// name gives the file: that of the flag, or of the settings.
+func (f *keysFlags) name(s Streams) (string, error) {
+	if f.file != "" {
+		return f.file, nil
+	}
+	settings, _, err := configure(&settingFlags{config: f.config}, s.Environ)
+	if err != nil {
+		return "", err
+	}
+	if settings.Who.Keys == "" {
+		return "", usagef("name it with --keys FILE, or in caudal.yaml", "no file of keys is set")
+	}
+	return settings.Who.Keys, nil
+}
+
+// keyRow is a key as the commands show it.
+type keyRow struct {
+	Key  string `json:"key,omitempty"` // only where it was just made
+	Hash string `json:"hash"`
+	User string `json:"user,omitempty"`
+	Plan string `json:"plan,omitempty"`
+}
+
+func rowOf(k identity.KeyInfo) keyRow {
+	return keyRow{Hash: k.Hash.String(), User: k.User, Plan: k.Plan}
+}
+
+func newKeysAdd(s Streams) *cobra.Command {
+	var f keysFlags
+	var row keyRow
+	cmd := &cobra.Command{
+		Use:   "add",
+		Short: "Make a key, write its hash into the file, and print the key once",
+		Example: `  caudal keys add --keys keys.jsonl --user acme --plan pro
+  caudal keys add --keys keys.jsonl --user acme --hash "$(caudal hash - < key)"   # a key that exists`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return addKey(s, &f, row) },
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&row.User, "user", "", "`WHO` has the key")
+	cmd.Flags().StringVar(&row.Plan, "plan", "", "which `PLAN` they have")
+	cmd.Flags().StringVar(&row.Hash, "hash", "", "the `HASH` of a key that exists, instead of a new one")
+	return cmd
+}
+
+func addKey(s Streams, f *keysFlags, row keyRow) error {
+	name, err := f.name(s)
+	if err != nil {
+		return err
+	}
+	if row.Hash == "" {
+		secret := make([]byte, 32)
+		_, _ = rand.Read(secret) // never fails
+		row.Key = keyPrefix + base64.RawURLEncoding.EncodeToString(secret)
+		row.Hash = identity.HashKey(row.Key).String()
+	}
+	row.Hash = strings.ToLower(row.Hash)
+	line, err := json.Marshal(keyRow{Hash: row.Hash, User: row.User, Plan: row.Plan})
+	if err != nil {
+		return err
+	}
+	if err := checkKeys("the new key", line); err != nil {
+		return err
+	}
+	err = editKeys(name, func(text []byte) ([]byte, error) {
+		if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+			text = append(text, '\n')
+		}
+		return append(append(text, line...), '\n'), nil
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.json:
+		return printJSON(s.Out, row)
+	case row.Key == "":
+		_, err = fmt.Fprintf(s.Out, "added %s\n", row.Hash)
+		return err
+	}
+	if _, err := fmt.Fprintln(s.Out, row.Key); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Err, "note: the key is shown this once; the file holds its hash %s\n", row.Hash)
+	return err
+}
+
+func newKeysList(s Streams) *cobra.Command {
+	var f keysFlags
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the keys of the file by their hashes",
+		Example: `  caudal keys list --keys keys.jsonl`,
+		Args:    noArgs,
+		RunE:    func(*cobra.Command, []string) error { return listKeys(s, &f) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func listKeys(s Streams, f *keysFlags) error {
+	name, err := f.name(s)
+	if err != nil {
+		return err
+	}
+	keys, err := identity.LoadKeys(name)
+	if err != nil {
+		return keysFailed(err)
+	}
+	rows := make([]keyRow, keys.Len())
+	for i := range rows {
+		rows[i] = rowOf(keys.At(i))
+	}
+	if f.json {
+		return printJSON(s.Out, rows)
+	}
+	out := bufio.NewWriter(s.Out)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "HASH\tUSER\tPLAN")
+	for _, r := range rows {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", r.Hash[:2*minPrefix], orDash(r.User), orDash(r.Plan))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s\n", plural(len(rows), "key"))
+	return out.Flush()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func newKeysRevoke(s Streams) *cobra.Command {
+	var f keysFlags
+	var user string
+	cmd := &cobra.Command{
+		Use:   "revoke [HASH]",
+		Short: "Take a key, or all keys of a user, out of the file",
+		Long:  fmt.Sprintf("HASH is the hash of the key or its beginning, at least %d digits; caudal hash prints that of a key.", minPrefix),
+		Example: `  caudal keys revoke --keys keys.jsonl 2bb80d53
+  caudal keys revoke --keys keys.jsonl --user acme`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || (len(args) == 1) == (user != "") {
+				return usagef("such as caudal keys revoke 2bb80d53, or --user acme", "name one key by its hash, or a user")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return revokeKeys(s, &f, "user "+user, func(k keyRow) bool { return k.User == user }, false)
+			}
+			prefix := strings.ToLower(args[0])
+			if len(prefix) < minPrefix {
+				return usagef("see caudal keys list", "%q is too short: %d digits of the hash at least", args[0], minPrefix)
+			}
+			return revokeKeys(s, &f, args[0], func(k keyRow) bool { return strings.HasPrefix(k.Hash, prefix) }, true)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&user, "user", "", "revoke all keys of `WHO`")
+	return cmd
+}
+
+// revokeKeys takes the lines of the keys that are meant out of the file, and leaves
+// all others as they are.
+func revokeKeys(s Streams, f *keysFlags, what string, meant func(keyRow) bool, one bool) error {
+	name, err := f.name(s)
+	if err != nil {
+		return err
+	}
+	gone := []keyRow{}
+	err = editKeys(name, func(text []byte) ([]byte, error) {
+		kept := make([]byte, 0, len(text))
+		for line := range bytes.Lines(text) {
+			keys, err := identity.ReadKeys(name, bytes.NewReader(line))
+			if err != nil {
+				return nil, keysFailed(err)
+			}
+			if keys.Len() == 1 && meant(rowOf(keys.At(0))) {
+				gone = append(gone, rowOf(keys.At(0)))
+				continue
+			}
+			kept = append(kept, line...)
+		}
+		switch {
+		case len(gone) == 0:
+			return nil, &failure{exitFailed, fmt.Sprintf("no key of %s holds %s", name, what), "see caudal keys list"}
+		case one && len(gone) > 1:
+			return nil, &failure{exitFailed, fmt.Sprintf("%d keys begin with %s", len(gone), what), "write more of the hash"}
+		}
+		return kept, nil
+	})
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return printJSON(s.Out, gone)
+	}
+	for _, k := range gone {
+		if _, err := fmt.Fprintf(s.Out, "revoked %s\n", k.Hash); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkKeys(name string, text []byte) error {
+	_, err := identity.ReadKeys(name, bytes.NewReader(text))
+	return keysFailed(err)
+}
+
+// keysFailed takes the package's name off what it says.
+func keysFailed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "identity: "))
+}
+
+// editKeys exchanges what a file of keys holds, all at once: others see the old file
+// or the new one. The file beside it, through which that is done, also keeps two
+// edits from happening at a time.
+func editKeys(name string, edit func([]byte) ([]byte, error)) (err error) {
+	if target, err := os.Readlink(name); err == nil {
+		return &failure{exitFailed, fmt.Sprintf("%s is a link to %s, and would be replaced by a file", name, target), "name the file itself"}
+	}
+	temporary := name + ".new"
+	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return &failure{exitFailed, fmt.Sprintf("%s is there: somebody else edits the keys", temporary), "try again; remove it if nobody does"}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot edit keys: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = out.Close()
+			_ = os.Remove(temporary)
+		}
+	}()
+	text, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot edit keys: %w", err)
+	}
+	if err := checkKeys(name, text); err != nil {
+		return err // a file that does not load is mended by hand first
+	}
+	changed, err := edit(slices.Clip(text))
+	if err != nil {
+		return err
+	}
+	if err := checkKeys(name, changed); err != nil {
+		return err
+	}
+	return writeKeys(out, name, changed)
+}
+
+func writeKeys(out *os.File, name string, text []byte) error {
+	if _, err := out.Write(text); err != nil {
+		return fmt.Errorf("cannot edit keys: %w", err)
+	}
+	if err := errors.Join(out.Sync(), out.Close(), os.Rename(out.Name(), name)); err != nil {
+		return fmt.Errorf("cannot edit keys: %w", err)
+	}
+	return nil
+}
+
+func newHash(s Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "hash VALUE",
+		Short: "Print the hash by which keys files know an API key",
+		Long:  "It is the SHA-256 of the value, in hex. With - the value is read from standard input, without the end of its line.",
+		Example: `  caudal hash - < key
+  caudal hash k-123`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("such as caudal hash k-123", "hash takes one value")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			value := args[0]
+			if value == "-" {
+				text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 1<<20))
+				if err != nil {
+					return err
+				}
+				value = strings.TrimRight(string(text), "\r\n")
+			}
+			if value == "" {
+				return usagef("such as caudal hash k-123", "the value is empty")
+			}
+			_, err := fmt.Fprintln(s.Out, identity.HashKey(value))
+			return err
+		},
+	}
+}
