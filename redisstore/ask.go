@@ -25,6 +25,7 @@ type ask struct {
 	now      int64
 	verdicts string // 26 bytes per limit; empty when boundaries are missing
 	wall     int64  // around which to ask again then
+	lacks    int    // which limit lacked them, by its place
 	err      error
 }
 
@@ -78,8 +79,10 @@ func call(ses *session, sc *script, full bool, keys, args []string) rueidis.Comp
 
 // askFor prepares some of a request's calls, the members. alone says that they are
 // not all, so that a quota cannot be judged here: it is charged when it has room,
-// like a shadow.
-func (s *Store) askFor(r *request, calls []caudal.Call, members []int, alone bool, wall int64) *ask {
+// like a shadow. wall gives the instant around which a member's boundaries are: one
+// counter's time may lie far ahead of the others', after a server's clock was set
+// back.
+func (s *Store) askFor(r *request, calls []caudal.Call, members []int, alone bool, wall func(n int) int64) *ask {
 	q := &ask{keys: make([]string, len(members)), args: make([]string, 0, 1+2*len(members))}
 	shared := false
 	modes := make([]byte, len(members))
@@ -103,12 +106,12 @@ func (s *Store) askFor(r *request, calls []caudal.Call, members []int, alone boo
 		q.args = append(q.args, string(modes))
 	}
 	var buf [128]byte
-	for _, i := range members {
-		q.args = append(q.args, string(s.appendCall(buf[:0], &calls[i], r.cost(calls, i), wall)))
+	for n, i := range members {
+		q.args = append(q.args, string(s.appendCall(buf[:0], &calls[i], r.cost(calls, i), wall(n))))
 	}
 	if shared {
-		for _, i := range members {
-			q.args = append(q.args, string(s.appendCall(buf[:0], &calls[i], uint64(calls[i].Cost), wall)))
+		for n, i := range members {
+			q.args = append(q.args, string(s.appendCall(buf[:0], &calls[i], uint64(calls[i].Cost), wall(n))))
 		}
 	}
 	return q
@@ -177,6 +180,15 @@ func (s *Store) readPart(ctx context.Context, ses *session, q *ask, head, part r
 		q.wall, q.err = part.ToInt64()
 		return
 	}
+	if part.IsArray() {
+		list, err := part.AsIntSlice()
+		if err != nil || len(list) != 2 || list[1] < 1 || list[1] > int64(len(q.keys)) {
+			q.err = unreadable("take")
+			return
+		}
+		q.wall, q.lacks = list[0], int(list[1]-1)
+		return
+	}
 	text, err := part.ToString()
 	switch {
 	case err != nil:
@@ -224,8 +236,15 @@ func (s *Store) takeTogether(ctx context.Context, at caudal.Instant, r *request,
 	for i := range members {
 		members[i] = i
 	}
-	for range maxAsks {
-		q, err := s.submit(ctx, ses, s.askFor(r, calls, members, false, t.wall), t.now)
+	walls := make(map[int]int64) // of the members that lacked boundaries
+	wall := func(n int) int64 {
+		if w, ok := walls[n]; ok {
+			return w
+		}
+		return t.wall
+	}
+	for range maxAsks + len(calls) {
+		q, err := s.submit(ctx, ses, s.askFor(r, calls, members, false, wall), t.now)
 		if err != nil {
 			return err
 		}
@@ -233,7 +252,7 @@ func (s *Store) takeTogether(ctx context.Context, at caudal.Instant, r *request,
 			decide(q, r, calls, members, out)
 			return nil
 		}
-		t.wall = q.wall
+		walls[q.lacks] = q.wall
 	}
 	return errNoWindow("take")
 }

@@ -108,3 +108,29 @@ func TestDifferentialOfRequests(t *testing.T) {
 	m := memstore.New(memstore.Options{})
 	rapid.Check(t, func(t *rapid.T) { mixedTrace(t, s, m) })
 }
+
+// After a server's clock was set back 40 days, an old client's day lies ahead of a new
+// one's. A request of both is decided, each counter on its own time.
+func TestC04CalendarsOfOneRequestFarApart(t *testing.T) {
+	_, s := single(t, redisstore.Options{CallerTime: true})
+	day := compile(t, caudal.Limit{Algorithm: caudal.FixedWindow, Requests: 2, Unit: caudal.Day, Timezone: "Europe/Madrid"})
+	month := compile(t, caudal.Limit{Algorithm: caudal.FixedWindow, Requests: 5, Unit: caudal.Month})
+	later, now := at(40*86400), at(0)
+	for _, l := range []*caudal.Compiled{day, month} {
+		take(t, s, later, l, "old", 1)
+		take(t, s, now, l, "third", 1)
+	}
+	calls := []caudal.Call{
+		{Limit: day, Key: []byte("new"), Cost: 1}, {Limit: day, Key: []byte("old"), Cost: 1},
+		{Limit: month, Key: []byte("third"), Cost: 1}, {Limit: month, Key: []byte("old"), Cost: 1}, {Limit: month, Key: []byte("new"), Cost: 1},
+	}
+	out := make([]caudal.Decision, len(calls))
+	if err := s.Take(context.Background(), now, calls, out); err != nil {
+		t.Fatalf("Take(calendars 40 days apart) = %v, want a decision", err)
+	}
+	for i, want := range []uint64{1, 0, 3, 3, 4} {
+		if !out[i].Charged || out[i].Remaining != want {
+			t.Errorf("call %d = %+v, want it charged and %d remaining", i, out[i], want)
+		}
+	}
+}

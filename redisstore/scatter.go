@@ -60,11 +60,14 @@ func (s *Store) groups(r *request, calls []caudal.Call, wall int64) []*group {
 			}
 		}
 		if first {
-			groups = append(groups, &group{members: members, ask: s.askFor(r, calls, members, true, wall)})
+			groups = append(groups, &group{members: members, ask: s.askFor(r, calls, members, true, around(wall))})
 		}
 	}
 	return groups
 }
+
+// around gives one instant for all members of a group, which share a counter.
+func around(wall int64) func(int) int64 { return func(int) int64 { return wall } }
 
 // askGroups asks all groups, again those whose node did not know the script or
 // lacked boundaries. It goes through all replies, so that out shows what was
@@ -93,7 +96,7 @@ func (s *Store) askGroups(ctx context.Context, ses *session, groups []*group, r 
 			default:
 				g.asks++
 				if !g.full {
-					g.ask = s.askFor(r, calls, g.members, true, g.ask.wall)
+					g.ask = s.askFor(r, calls, g.members, true, around(g.ask.wall))
 				}
 				again = append(again, g)
 			}

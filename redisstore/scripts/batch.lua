@@ -14,8 +14,9 @@
 --
 -- Reply: a list: now i8; then of each request a string with flags to fraction once
 -- per limit, 26 bytes each, as one.lua has them. Or an error, or a number: the
--- instant for which boundaries are missing; both say that this request alone has
--- changed nothing (but where the server refused to write half way).
+-- instant for which boundaries are missing, of several limits in a list with the
+-- place of the one that lacks them; all say that this request alone has changed
+-- nothing (but where the server refused to write half way).
 --
 -- Why one script: between reading one counter and charging another nobody else may
 -- spend what was read; and callers who ask at the same time share the price of a
@@ -44,8 +45,8 @@ local function write(key, value, fresh)
   end
 end
 
-local function refuse(why)
-  if type(why) == 'number' then return why end
+local function refuse(why, i)
+  if type(why) == 'number' then return i and { why, i } or why end
   return redis.error_reply('BADSTATE the value of the counter is not one of a version that this script knows')
 end
 
@@ -68,7 +69,7 @@ local function together(k, n, a)
     local p = ARGV[a + i]
     local take = TAKES[byte(p)]
     local flags, remaining, x, reset, frac, value, fresh = take(now, KEYS[k + i], p)
-    if not flags then return refuse(remaining) end
+    if not flags then return refuse(remaining, i) end
     all[i] = { flags, remaining, x, reset, frac, value, fresh, take }
     local mode = byte(modes, i)
     if mode == 113 or mode == 81 then
