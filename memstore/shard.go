@@ -8,9 +8,9 @@ import (
 
 const shardCount = 1 << shardBits
 
-// sweepEvery is how many charges go by between two looks at a group of slots for
-// keys that are fresh again. Inserts look each time.
-const sweepEvery = 32
+// sweepEvery is how many charges of known keys go by between two looks at a group
+// of slots for keys that are fresh again. Every second insert looks.
+const sweepEvery = 64
 
 // shard is a part of the store under one lock. Keys are spread over the shards by
 // their hash, so two callers rarely meet, unless they ask for the same key.
@@ -118,7 +118,9 @@ func (sh *shard) placeLocked(i int, h keyhash.Hash, l *caudal.Compiled, at cauda
 		}
 		return i
 	}
-	sh.sweepLocked(at, -1)
+	if sh.ids%2 == 0 { // some three keys looked at for each new one
+		sh.sweepLocked(at, -1)
+	}
 	sh.store.makeRoomLocked(sh, at, 1, 1, -1)
 	if sh.table.full() {
 		sh.table.rebuild(sh.number)
