@@ -12,18 +12,23 @@
 //
 // # Attributes
 //
-//	api_key         the API key: one header, as sent
+//	api_key         the API key: one header, as sent, or among those known
 //	remote_address  the client's address; IPv6 as its /64 network
+//	user, plan      who is asking, once that is verified; see below
 //	path            the path for matching; see below
 //	method          as sent
 //	host            lower case, without port and final dot
 //	user_agent      the User-Agent header
+//	visitor         the identity in a signed cookie; see [Visitors]
 //	header:NAME     a request header
 //	cookie:NAME     a cookie
 //	query:NAME      a query parameter
+//	body:FIELD      a field of a JSON object or a form
+//	jwt:CLAIM       a claim of a verified token; see [Tokens]
+//	client_cert:KIND  names of a verified TLS certificate: san, dns, email, uri, ip
 //
-// The attributes user, plan, visitor, body:FIELD, jwt:CLAIM and client_cert:SAN
-// are known to rules but nothing here verifies them yet: they are always absent.
+// To find a field of the body it is read, up to Options.MaxBody, and the request's
+// Body is exchanged for one that gives all of it.
 //
 // An empty API key is an absent one: there is no bucket for "". Other attributes
 // can be empty: what that means is for the rules to say. A header, cookie or
@@ -42,6 +47,11 @@
 // invented and is never read. An entry that is no address ends the walk at the
 // last hop that was one.
 //
+// User and plan come from one of three, the first that there is: what a [KeyRing]
+// says of the API key, the claims of a token that [Tokens] verifies, and headers of
+// a trusted proxy. What is not verified is absent: with a ring, so is an API key
+// that is not in it.
+//
 // # Paths
 //
 // There are two forms. [ForwardPath] is what a gateway sends on: dot segments
@@ -53,6 +63,6 @@
 //
 // # What the package does not do
 //
-// It verifies nothing: an API key is taken as sent, the API behind has the last
-// word. It keeps no state.
+// Without a KeyRing an API key is taken as sent: the API behind has the last word.
+// It keeps no state of requests, and gives out no cookie by itself.
 package identity

@@ -55,7 +55,7 @@ const (
 )
 
 // Keys are the API keys that are known. It does not change once made, is safe for
-// concurrent use, and takes about 70 bytes a key beside the names of the users.
+// concurrent use, and takes about 55 bytes a key beside the name of its user.
 // Make it with ReadKeys; the zero value knows no key.
 type Keys struct {
 	records []keyRecord

@@ -17,7 +17,7 @@ func TestDocsNameEveryMetric(t *testing.T) {
 	}
 	calls := NewStoreCalls()
 	calls.Observe("take", time.Millisecond, "")
-	m := New(Options{Calls: calls, Store: func() StoreStats { return StoreStats{} }})
+	m := New(Options{Calls: calls, Store: func() StoreStats { return StoreStats{} }, APIKeys: func() int { return 0 }})
 	m.SetRules(load(t, twoRules), "abc", time.Now())
 	families, err := m.registry.Gather()
 	if err != nil {

@@ -28,6 +28,8 @@ type Options struct {
 	// Calls counts the calls of a store that other processes share; nil where there
 	// is none.
 	Calls *StoreCalls
+	// APIKeys gives how many API keys are known; nil where keys are taken as sent.
+	APIKeys func() int
 	// Extra are names of limits that no rule has but each domain may count under:
 	// those that requests bring.
 	Extra []string
@@ -110,6 +112,11 @@ func New(o Options) *Metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.Calls != nil {
 		m.registry.MustRegister(o.Calls.durations)
+	}
+	if o.APIKeys != nil {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "caudal_api_keys", Help: "API keys that are known.",
+		}, func() float64 { return float64(o.APIKeys()) }))
 	}
 	if o.Store != nil {
 		m.registry.MustRegister(storeFigures(o.Store)...)

@@ -169,7 +169,8 @@ func (s *Server) build(loaded *loadedRules) error {
 	if !c.RLS.off() {
 		extra = []string{envoyrls.OverrideName}
 	}
-	s.metrics = metrics.New(metrics.Options{Extra: extra, Store: s.store.stats, Calls: s.store.calls, Logger: s.log})
+	s.metrics = metrics.New(metrics.Options{Extra: extra, Store: s.store.stats, Calls: s.store.calls,
+		APIKeys: s.apiKeys(), Logger: s.log})
 	if err := s.openWho(); err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/gateway"
 	"github.com/caudal-dev/caudal/identity"
@@ -75,11 +73,6 @@ func (s *Server) openWho() error {
 		if err := s.addFile("keys", c.Who.Keys, s.readKeys); err != nil {
 			return err
 		}
-		gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "caudal_api_keys", Help: "API keys that are known."},
-			func() float64 { return float64(s.who.keys.Keys().Len()) })
-		if err := s.metrics.Register(gauge); err != nil {
-			return err
-		}
 	}
 	if c.Who.Tokens.KeyFile != "" {
 		options := c.Who.Tokens
@@ -96,6 +89,19 @@ func (s *Server) openWho() error {
 		s.who.visitors = identity.NewVisitors(c.Secret, now)
 	}
 	return nil
+}
+
+// apiKeys gives what counts the keys that are known; nil when they are taken as sent.
+func (s *Server) apiKeys() func() int {
+	if s.config.Who.Keys == "" {
+		return nil
+	}
+	return func() int {
+		if s.who.keys == nil { // not read yet
+			return 0
+		}
+		return s.who.keys.Keys().Len()
+	}
 }
 
 func (s *Server) readKeys() error {
