@@ -33,6 +33,9 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 	}
 	s.lock(r)
 	defer s.unlock(r)
+	if s.file != nil && s.endedLocked(r) {
+		return errClosed()
+	}
 	if len(calls) > 0 && (calls[0].Alone || len(calls) == 1 && calls[0].Mode == caudal.Enforce) {
 		for i := range calls {
 			s.takeLocked(r.hashes[i], &calls[i], at, calls[i].Cost, true, &out[i])
@@ -81,12 +84,14 @@ func (s *Store) takeLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, co
 	switch {
 	case c.MinDelay > 0 && c.Limit.Algorithm() == caudal.LeakyBucket:
 		sh.takeLateLocked(h, c, at, cost, apply, out)
-		return
 	case counting(c):
 		sh.takeCountingLocked(h, c, at, cost, apply, out)
-		return
+	default:
+		sh.takeLocked(h, c.Limit, at, cost, apply, out)
 	}
-	sh.takeLocked(h, c.Limit, at, cost, apply, out)
+	if sh.journal != nil && sh.journal.placed >= 0 {
+		sh.identifyLocked(c.Limit, c.Key, at)
+	}
 }
 
 // takeLateLocked is takeLocked for a call on a leaky bucket with a least delay.
@@ -126,6 +131,7 @@ func (sh *shard) takeCountingLocked(h keyhash.Hash, c *caudal.Call, at caudal.In
 		i = sh.placeLocked(i, h, l, at)
 		sh.table.slot(i).setFixedWindow(next)
 		sh.table.slot(i).setLife(now + d.ResetAfter.Microseconds() - next.Start)
+		sh.changedLocked(i)
 	}
 	sh.markLocked(i, out, h)
 }
@@ -190,6 +196,9 @@ func (s *Store) denyLocked(r *request, at caudal.Instant, calls []caudal.Call, o
 		if counting(&calls[i]) {
 			var counted caudal.Decision
 			sh.takeCountingLocked(h, &calls[i], at, calls[i].Cost, true, &counted)
+			if sh.journal != nil && sh.journal.placed >= 0 {
+				sh.identifyLocked(calls[i].Limit, calls[i].Key, at)
+			}
 			out[i].Remaining, out[i].ResetAfter = counted.Remaining, counted.ResetAfter
 		}
 		sh.markLocked(sh.table.find(h), &out[i], h)

@@ -75,6 +75,9 @@ func (s *Store) refundOne(at caudal.Instant, r *caudal.Refund) error {
 		sh := s.shardOf(h)
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
+		if sh.journal != nil && sh.journal.closed {
+			return errClosed()
+		}
 		sh.creditLocked(h, r.Limit, at, r.N)
 		return nil
 	}
@@ -82,6 +85,9 @@ func (s *Store) refundOne(at caudal.Instant, r *caudal.Refund) error {
 	sh := s.shardOf(h)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if sh.journal != nil && sh.journal.closed {
+		return errClosed()
+	}
 	if !sh.refunded.add(r.Receipt.ID) {
 		return caudal.ErrReceiptUsed
 	}
@@ -96,6 +102,7 @@ func (sh *shard) refundLocked(h keyhash.Hash, r *caudal.Refund, at caudal.Instan
 	if i < 0 {
 		return
 	}
+	sh.changedLocked(i)
 	l, slot := r.Receipt.Limit, sh.table.slot(i)
 	switch l.Algorithm() {
 	case caudal.TokenBucket:
@@ -120,6 +127,7 @@ func (sh *shard) creditLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Inst
 	if i < 0 {
 		return
 	}
+	sh.changedLocked(i)
 	now, slot := l.Micros(at), sh.table.slot(i)
 	switch l.Algorithm() {
 	case caudal.TokenBucket:
@@ -158,6 +166,9 @@ func (s *Store) Reset(ctx context.Context, l *caudal.Compiled, key string) error
 	sh := s.shardOf(h)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if sh.journal != nil && sh.journal.closed {
+		return errClosed()
+	}
 	if i := sh.table.find(h); i >= 0 {
 		sh.dropLocked(i)
 	}

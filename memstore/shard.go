@@ -18,10 +18,11 @@ type shard struct {
 	mu    lock
 	table table
 	// ids numbers the charges, for receipts.
-	ids    uint64
-	cursor int // the group to sweep next
-	number uint64
-	store  *Store
+	ids     uint64
+	journal *journal // what the state file needs; nil without one
+	cursor  int      // the group to sweep next
+	number  uint64
+	store   *Store
 
 	logs     *logs                             // sliding logs; nil until there is one
 	freed    map[keyhash.Hash][]algorithm.Turn // cancelled turns; nil until there is one
@@ -99,6 +100,7 @@ func (sh *shard) takeOtherLocked(i int, h keyhash.Hash, l *caudal.Compiled, at c
 func (sh *shard) markLocked(i int, d *caudal.Decision, h keyhash.Hash) {
 	switch {
 	case d.Charged:
+		sh.changedLocked(i)
 		sh.ids++
 		d.Receipt.ID = sh.ids
 		d.Receipt.Counter = [2]uint64{h.Hi, h.Lo}
@@ -106,7 +108,13 @@ func (sh *shard) markLocked(i int, d *caudal.Decision, h keyhash.Hash) {
 			sh.table.slot(i).setLevel(exhausted)
 		}
 	case !d.Allowed && !d.Never && i >= 0:
-		sh.table.slot(i).setLevel(refused)
+		slot := sh.table.slot(i)
+		slot.setLevel(refused)
+		if slot.algorithm() == caudal.TokenBucket {
+			// The limit may have been made slower since the charge: what is still held
+			// against the key must not be swept at the old limit's time.
+			slot.setLife(max(slot.life(), d.ResetAfter.Microseconds()))
+		}
 	}
 }
 
@@ -121,12 +129,20 @@ func (sh *shard) placeLocked(i int, h keyhash.Hash, l *caudal.Compiled, at cauda
 	if sh.ids%2 == 0 { // some three keys looked at for each new one
 		sh.sweepLocked(at, -1)
 	}
+	return sh.newSlotLocked(h, l.Algorithm(), at)
+}
+
+// newSlotLocked makes a slot for a key that has none.
+func (sh *shard) newSlotLocked(h keyhash.Hash, a caudal.Algorithm, at caudal.Instant) int {
 	sh.store.makeRoomLocked(sh, at, 1, 1, -1)
 	if sh.table.full() {
-		sh.table.rebuild(sh.number)
+		sh.rebuildLocked()
 	}
-	i = sh.table.insert(h)
-	sh.table.slot(i).setKey(h, l.Algorithm())
+	i := sh.table.insert(h)
+	sh.table.slot(i).setKey(h, a)
+	if sh.journal != nil {
+		sh.journal.placed = i
+	}
 	return i
 }
 
@@ -165,6 +181,9 @@ func (sh *shard) dropLocked(i int) {
 		places += sh.logs.drop(s.log())
 	case caudal.LeakyBucket:
 		delete(sh.freed, s.hash(sh.number))
+	}
+	if sh.journal != nil {
+		places += sh.journal.drop(i, sh.table.live)
 	}
 	sh.table.remove(i)
 	sh.store.keys.Add(-1)

@@ -108,7 +108,7 @@ func TestTableEqualsMap(t *testing.T) {
 					return
 				}
 				if tab.full() {
-					tab.rebuild(shard)
+					tab.rebuild(shard, nil)
 				}
 				i := tab.insert(h)
 				tab.slot(i).setKey(h, caudal.FixedWindow)

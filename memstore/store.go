@@ -43,6 +43,7 @@ type Store struct {
 	maximum int64
 	seed    []byte
 	closed  atomic.Bool
+	file    *stateFile // where what is counted is kept; nil for memory alone
 
 	_       [64]byte
 	keys    atomic.Int64 // keys held
@@ -61,7 +62,8 @@ var (
 	_ caudal.Forecaster = (*Store)(nil)
 )
 
-// New makes an empty store. It starts no goroutine.
+// New makes an empty store, which forgets all when the process ends. It starts no
+// goroutine. Open makes one that remembers.
 func New(o Options) *Store {
 	s := &Store{clock: o.Clock, maximum: int64(o.MaxKeys), seed: append([]byte(nil), o.Seed...)}
 	if s.clock == nil {
@@ -77,19 +79,26 @@ func New(o Options) *Store {
 	return s
 }
 
-// Close makes later calls fail with caudal.ErrClosed. It always returns nil.
+// Close makes later calls fail with caudal.ErrClosed. A store that Open made
+// writes what is not written yet, and the error tells if that failed; otherwise
+// it is nil.
 func (s *Store) Close() error {
 	s.closed.Store(true)
+	if s.file != nil {
+		return s.file.close()
+	}
 	return nil
 }
 
 // ready gives the error of a call that must not be decided.
 func (s *Store) ready(ctx context.Context) error {
 	if s.closed.Load() {
-		return fmt.Errorf("%w: %w", caudal.ErrStore, caudal.ErrClosed)
+		return errClosed()
 	}
 	return ctx.Err()
 }
+
+func errClosed() error { return fmt.Errorf("%w: %w", caudal.ErrStore, caudal.ErrClosed) }
 
 // now gives the instant of a call: the caller's, or one reading of the clock.
 func (s *Store) now(at caudal.Instant) caudal.Instant {
@@ -101,21 +110,29 @@ func (s *Store) now(at caudal.Instant) caudal.Instant {
 
 func (s *Store) hashString(l *caudal.Compiled, key string) keyhash.Hash {
 	if len(s.seed) > 0 {
-		return s.seededHash(l, []byte(key))
+		return s.seededHash(l.Scope(), []byte(key))
 	}
 	return keyhash.String(key).Under(l.ScopeHash())
 }
 
 func (s *Store) hashBytes(l *caudal.Compiled, key []byte) keyhash.Hash {
 	if len(s.seed) > 0 {
-		return s.seededHash(l, key)
+		return s.seededHash(l.Scope(), key)
 	}
 	return keyhash.Bytes(key).Under(l.ScopeHash())
 }
 
-func (s *Store) seededHash(l *caudal.Compiled, key []byte) keyhash.Hash {
+// hashName hashes a key under a scope without its limit.
+func (s *Store) hashName(scope string, key []byte) keyhash.Hash {
+	if len(s.seed) > 0 {
+		return s.seededHash(scope, key)
+	}
+	return keyhash.Bytes(key).Under(keyhash.String(scope))
+}
+
+func (s *Store) seededHash(scope string, key []byte) keyhash.Hash {
 	b := caudal.AppendPart(make([]byte, 0, 256), s.seed)
-	b = caudal.AppendPart(b, l.Scope())
+	b = caudal.AppendPart(b, scope)
 	sum := sha256.Sum256(append(b, key...))
 	return keyhash.Hash{Hi: binary.BigEndian.Uint64(sum[:8]), Lo: binary.BigEndian.Uint64(sum[8:16])}
 }
@@ -131,7 +148,14 @@ func (s *Store) TakeKey(ctx context.Context, at caudal.Instant, l *caudal.Compil
 	at = s.now(at)
 	sh := s.shardOf(h)
 	sh.mu.Lock()
+	if sh.journal != nil && sh.journal.closed {
+		sh.mu.Unlock()
+		return d, errClosed()
+	}
 	sh.takeLocked(h, l, at, cost, true, &d)
+	if sh.journal != nil && sh.journal.placed >= 0 {
+		sh.identifyLocked(l, []byte(key), at)
+	}
 	sh.mu.Unlock()
 	return d, nil
 }
@@ -173,7 +197,7 @@ func (s *Store) Sweep() {
 			sh.sweepLocked(at, -1)
 		}
 		if sh.table.slots() > 4*sh.table.live+2*groupSize {
-			sh.table.rebuild(sh.number)
+			sh.rebuildLocked()
 		}
 		sh.mu.Unlock()
 	}

@@ -126,15 +126,20 @@ func (t *table) remove(i int) {
 	t.live--
 }
 
-// rebuild makes room: it moves what is in use to a table sized for it.
-func (t *table) rebuild(shard uint64) {
+// rebuild makes room: it moves what is in use to a table sized for it, and tells
+// moved of each slot, unless that is nil.
+func (t *table) rebuild(shard uint64, moved func(from, to int)) {
 	old := *t
 	groups := old.live*5/(4*(groupSize-1)) + 1
 	*t = table{words: make([]uint64, groups*groupWords), groups: groups}
 	for i := range old.slots() {
 		if old.inUse(i) {
 			from := old.slot(i)
-			*t.slot(t.insert(from.hash(shard))) = *from
+			to := t.insert(from.hash(shard))
+			*t.slot(to) = *from
+			if moved != nil {
+				moved(i, to)
+			}
 		}
 	}
 }
