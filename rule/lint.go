@@ -254,6 +254,8 @@ func (l *linter) tree(ix *index) {
 
 func (l *linter) node(n *node) {
 	l.methods(n)
+	l.form(n)
+	l.unfound(n)
 	if n.coveredBy != nil {
 		l.addNode(n, Warning{Code: "never-matches",
 			What: fmt.Sprintf("value %q can never match", clip(n.value)),

@@ -21,7 +21,7 @@ func (l *linter) sharedAddress(limit *Limit) {
 			l.add(limit, Warning{Level: LevelNote, Code: "shared-address-login",
 				What: limit.Path + " counts logins by address alone",
 				Why:  "people who share an address (an office, a mobile network) share one counter and can lock each other out",
-				Mend: "leave room for the largest of them, exempt known networks (value: 198.51.100.0/24), or count also by visitor or body:FIELD"})
+				Mend: "leave room for the largest of them, exempt known networks (value: 198.51.100.0/24), or count also by body:FIELD, or by visitor where that setting is on"})
 			return
 		}
 	}

@@ -27,6 +27,15 @@ type Options struct {
 	// present, so that clients cannot make them up. It silences a warning.
 	VerifiedKeys bool
 
+	// MatchForm gives the one form in which requests have the value of an attribute,
+	// such as /login for the path /login/. Values in another form are warned of, as
+	// they never match. It is asked of texts with stars, too. nil warns of nothing.
+	MatchForm func(key, value string) string
+
+	// Unfound says of an attribute that no request has, by the settings around the
+	// rules, how to change that, and "" of all others. What it finds is noted.
+	Unfound func(key string) (mend string)
+
 	// MergeDomains lets several files hold rules of one domain. A descriptor that
 	// stands in two of them is still an error.
 	MergeDomains bool

@@ -48,7 +48,7 @@ func loadRules(c *Config) (*loadedRules, error) {
 // ruleOptions says how rules are read.
 func ruleOptions(c *Config) rule.Options {
 	return rule.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix,
-		ForAttributes: c.Upstream != nil || !c.Compat, VerifiedKeys: c.Who.Keys != "",
+		ForAttributes: c.Upstream != nil || !c.Compat, VerifiedKeys: c.Who.Keys != "", MatchForm: MatchForm(c.FoldPathCase),
 		MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat}
 }
 
