@@ -46,6 +46,11 @@ func (sh *shard) takeLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Instan
 			i = sh.placeLocked(i, h, l, at)
 			sh.table.slot(i).setTokenBucket(s)
 			sh.table.slot(i).setLife(now + d.ResetAfter.Microseconds() - s.At)
+		} else if !d.Allowed && apply && i >= 0 {
+			// The limit may have been made slower since the charge: what is held against
+			// the key must not be swept at the time that the old one gave.
+			slot := sh.table.slot(i)
+			slot.setLife(max(slot.life(), now+d.ResetAfter.Microseconds()-slot.at()))
 		}
 	} else {
 		*d, i = sh.takeOtherLocked(i, h, l, at, cost, apply)

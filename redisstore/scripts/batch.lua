@@ -35,7 +35,8 @@ local function write(key, value, fresh)
   if fresh < now then fresh = now end
   local ttl = floor((fresh - now) / 1000) + slack
   if not value then
-    if call('PTTL', key) == -1 then call('PEXPIRE', key, ttl) end
+    local left = call('PTTL', key)
+    if left == -1 or left >= 0 and left + 2000 < ttl then call('PEXPIRE', key, ttl) end
   elseif type(value) == 'string' then
     call('SET', key, value, 'PX', ttl)
   else

@@ -14,7 +14,8 @@
 -- algorithm's function. The key's time to live is the time until its
 -- state is the same as a fresh one, and a minute more when the caller brings the
 -- time, whose clock and whose fellow callers' clocks need not agree with the
--- server's. A call that writes nothing still heals a missing time to live.
+-- server's. A call that writes nothing still heals a missing time to live, or one
+-- that is too short since the limit was made slower.
 
 --@ one
 local key, now, slack = KEYS[1], ARGV[2], 60001
@@ -39,7 +40,8 @@ if value then
     call('SETRANGE', key, 0, value[1])
     call('PEXPIRE', key, ttl)
   end
-elseif call('PTTL', key) == -1 then
-  call('PEXPIRE', key, ttl)
+else
+  local left = call('PTTL', key)
+  if left == -1 or left >= 0 and left + 2000 < ttl then call('PEXPIRE', key, ttl) end
 end
 return pack('>i8BI5i8i8I4', now, flags, remaining, x, reset, frac)
