@@ -134,3 +134,26 @@ func TestC04CalendarsOfOneRequestFarApart(t *testing.T) {
 		}
 	}
 }
+
+// A bucket that was emptied under a fast limit lives as long as a slower one needs,
+// once a call was denied under that.
+func TestC49SlowerLimitOutlivesTheFastOne(t *testing.T) {
+	server, s := single(t, redisstore.Options{})
+	slow := compile(t, caudal.PerHour(60).WithBurst(600))
+	fast := compile(t, caudal.PerHour(36000).WithBurst(600))
+	take(t, s, caudal.Instant{}, fast, "k", 600)
+	for _, calls := range [][]caudal.Call{
+		{{Limit: slow, Key: []byte("k"), Cost: 600}},
+		{{Limit: slow, Key: []byte("k"), Cost: 600}, {Limit: slow, Key: []byte("other"), Cost: 1}},
+	} {
+		if err := s.Take(context.Background(), caudal.Instant{}, calls, make([]caudal.Decision, len(calls))); err != nil {
+			t.Fatal(err)
+		}
+		key := server.Do("KEYS", "*")
+		if ttl := server.Do("PTTL", key); len(ttl) != len("36000000") {
+			t.Errorf("after %d limits denied, PTTL = %s ms, want nearly the 10 hours of the slower limit", len(calls), ttl)
+		}
+		take(t, s, caudal.Instant{}, fast, "k", 0)
+		server.Do("PEXPIRE", key, "60000")
+	}
+}
