@@ -17,6 +17,7 @@ type checkOptions struct {
 	rule   rule.Options
 	json   bool
 	strict bool
+	served *settingFlags
 }
 
 func newCheck(s Streams) *cobra.Command {
@@ -26,7 +27,8 @@ func newCheck(s Streams) *cobra.Command {
 		Short: "Say whether rules load, what they mean, and what to think twice about",
 		Long: `It reads rule files, or directories of them, as serve would: all at once. It prints every mistake
 with its place and how to mend it; or each limit in words with the most that it can let through in one
-period, and what works but is probably not what its author wishes.`,
+period, and what works but is probably not what its author wishes. What can match depends on settings: it reads
+them as serve would, from caudal.yaml and the environment.`,
 		Example: `  caudal check rules/
   caudal check --strict rules/          # in CI: warnings fail, too
   caudal check --json rules.yaml`,
@@ -42,10 +44,14 @@ period, and what works but is probably not what its author wishes.`,
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	flags.BoolVar(&o.strict, "strict", false, "exit with 3 when there are warnings; notes are none")
 	addRuleOptions(cmd, &o.rule)
+	o.served = addServed(cmd)
 	return cmd
 }
 
 func check(s Streams, o checkOptions, paths []string) error {
+	if _, err := asServed(o.served, s.Environ, &o.rule); err != nil {
+		return err
+	}
 	set, warnings, err := o.rule.Load(paths...)
 	if o.json {
 		return checkJSON(s, o, set, warnings, err)

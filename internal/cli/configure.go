@@ -75,25 +75,32 @@ func (v *flagValue) Set(text string) error {
 // the file. It gives the file that it read, empty when there is none.
 func configure(f *settingFlags, environ []string) (*settings, string, error) {
 	s := &settings{logFormat: "text"}
-	env := caudalEnv(environ)
-	file, err := configPath(f.config, env["CONFIG"])
+	file, err := configureInto(s, f, environ)
 	if err != nil {
 		return nil, "", err
 	}
+	return s, file, nil
+}
+
+func configureInto(s *settings, f *settingFlags, environ []string) (file string, err error) {
+	env := caudalEnv(environ)
+	if file, err = configPath(f.config, env["CONFIG"]); err != nil {
+		return "", err
+	}
 	if file != "" {
 		if err := readConfig(file, s); err != nil {
-			return nil, "", err
+			return "", err
 		}
 	}
 	if err := applyEnv(s, env); err != nil {
-		return nil, "", err
+		return "", err
 	}
 	for name, texts := range f.given {
 		if err := findSetting(name).set(s, texts); err != nil {
-			return nil, "", usagef("", "--%s %v", findSetting(name).flagName(), err)
+			return "", usagef("", "--%s %v", findSetting(name).flagName(), err)
 		}
 	}
-	return s, file, nil
+	return file, nil
 }
 
 func configPath(flag, env string) (string, error) {

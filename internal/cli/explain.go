@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/internal/serve"
 	"github.com/caudal-dev/caudal/rule"
 )
 
@@ -25,6 +27,7 @@ type explainOptions struct {
 	attributes  []string
 	descriptors []string
 	json        bool
+	served      *settingFlags
 }
 
 func newExplain(s Streams) *cobra.Command {
@@ -33,7 +36,8 @@ func newExplain(s Streams) *cobra.Command {
 		Use:   "explain --rules PATH METHOD URL",
 		Short: "Say which limits apply to a request, and why",
 		Long: `It walks the rules as serve would: which branches, which descriptor was chosen at each level, which
-siblings lost and why; then each limit that applies, with its worst case and whose calls share its counter.`,
+siblings lost and why; then each limit that applies, with its worst case and whose calls share its counter. Who is asking depends on settings, such as trusted_proxies: it reads them
+as serve would, from caudal.yaml and the environment.`,
 		Example: `  caudal explain --rules rules/ --ip 203.0.113.7 POST https://api.example.com/login
   caudal explain --rules rules/ --header 'X-API-Key: k' --attribute plan=free GET /v1/items
   caudal explain --rules rules/ --domain shop --descriptor tenant=acme,path=/login`,
@@ -48,6 +52,7 @@ siblings lost and why; then each limit that applies, with its worst case and who
 	flags.StringArrayVar(&o.descriptors, "descriptor", nil, "match by descriptor instead, such as k=v,k2=v2; can be repeated")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	addRuleOptions(cmd, &o.rule)
+	o.served = addServed(cmd)
 	return cmd
 }
 
@@ -56,14 +61,17 @@ func explain(s Streams, o explainOptions, args []string) error {
 		return usagef("name a rule file or a directory, such as --rules rules/", "no rules to explain")
 	}
 	var req *described
-	var err error
+	settings, err := asServed(o.served, s.Environ, &o.rule)
+	if err != nil {
+		return err
+	}
 	switch {
 	case len(o.descriptors) > 0 && (len(args) > 0 || len(o.headers)+len(o.attributes) > 0 || o.ip != ""):
 		return usagef("use one of them", "a descriptor goes with no request")
 	case len(o.descriptors) == 0 && len(args) != 2:
 		return usagef("such as caudal explain --rules rules/ GET /v1/items", "give a method and a URL, or --descriptor")
 	case len(o.descriptors) == 0:
-		if req, err = o.request(args[0], args[1]); err != nil {
+		if req, err = o.request(settings, args[0], args[1]); err != nil {
 			return err
 		}
 	}
@@ -71,7 +79,7 @@ func explain(s Streams, o explainOptions, args []string) error {
 	if err != nil {
 		return failedAs(s, o.json, err)
 	}
-	domain, err := chosenDomain(set, o.domain)
+	domain, err := chosenDomain(set, cmp.Or(o.domain, settings.Domain))
 	if err != nil {
 		return err
 	}
@@ -164,7 +172,7 @@ func (d *described) Attribute(name string) (string, bool) {
 }
 
 // request makes the request that the flags describe.
-func (o *explainOptions) request(method, target string) (*described, error) {
+func (o *explainOptions) request(settings *settings, method, target string) (*described, error) {
 	r, err := http.NewRequest(method, target, http.NoBody)
 	if err != nil {
 		return nil, usagef("write a method and a URL, such as GET /v1/items", "%v", err)
@@ -187,7 +195,7 @@ func (o *explainOptions) request(method, target string) (*described, error) {
 		}
 		r.RemoteAddr = net.JoinHostPort(a.String(), "1")
 	}
-	who, err := identity.New(identity.Options{})
+	who, err := serve.NewResolver(settings.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@ type settings struct {
 	serve.Config
 	logLevel  slog.Level
 	logFormat string
+
+	withoutSecrets bool // secrets are not read
 }
 
 // setting is one of them. It has one name everywhere: admin_listen in caudal.yaml,
