@@ -113,13 +113,7 @@ func (sh *shard) markLocked(i int, d *caudal.Decision, h keyhash.Hash) {
 			sh.table.slot(i).setLevel(exhausted)
 		}
 	case !d.Allowed && !d.Never && i >= 0:
-		slot := sh.table.slot(i)
-		slot.setLevel(refused)
-		if slot.algorithm() == caudal.TokenBucket {
-			// The limit may have been made slower since the charge: what is still held
-			// against the key must not be swept at the old limit's time.
-			slot.setLife(max(slot.life(), d.ResetAfter.Microseconds()))
-		}
+		sh.table.slot(i).setLevel(refused)
 	}
 }
 
