@@ -272,6 +272,15 @@ func (l *linter) node(n *node) {
 	l.tree(&n.below)
 }
 
+// AttributeHint says what to write instead of a key that no request has as an
+// attribute, and "" for one that requests can have.
+func AttributeHint(key string) string {
+	if isAttribute(key) {
+		return ""
+	}
+	return attributeHint(key)
+}
+
 func attributeHint(key string) string {
 	if _, family := attributeFamilies[key]; family {
 		return "write " + key + ":NAME"

@@ -40,10 +40,17 @@ type step struct {
 	pos         rule.Position
 	at          time.Duration
 	request     map[string]string // by attributes; nil by descriptor
+	names       []attributeName   // of the request, as written
 	descriptors [][]rule.Entry
 	times       int
 	response    *response // nil when nobody sees one
 	want        expectation
+}
+
+// attributeName is where a request names an attribute.
+type attributeName struct {
+	name, path string
+	pos        rule.Position
 }
 
 // response is what the API answers a call that passes.
@@ -196,7 +203,7 @@ func (r *reader) step(n *yaml.Node, path string) step {
 	case (request == nil) == (descriptors == nil):
 		r.fail(n, path, "write request: {path: /x, ...}, or descriptors: [\"k=v,k2=v2\"]", "a step needs one request")
 	case request != nil:
-		s.request = r.attributes(request, path+".request")
+		s.request, s.names = r.attributes(request, path+".request")
 	default:
 		for _, text := range r.texts(descriptors, path+".descriptors") {
 			s.descriptors = append(s.descriptors, rule.ParseDescriptor(text))
@@ -241,11 +248,11 @@ func (r *reader) response(n *yaml.Node, path string) *response {
 
 // attributes reads a request. Header names are compared without regard to letter
 // case, as everywhere.
-func (r *reader) attributes(n *yaml.Node, path string) map[string]string {
-	all := map[string]string{}
+func (r *reader) attributes(n *yaml.Node, path string) (all map[string]string, names []attributeName) {
+	all = map[string]string{}
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, path, "write {path: /x, remote_address: 203.0.113.7}", "attributes with values are wanted")
-		return all
+		return all, nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], deref(n.Content[i+1])
@@ -258,13 +265,14 @@ func (r *reader) attributes(n *yaml.Node, path string) map[string]string {
 			continue
 		}
 		all[name] = r.text(value, path+"."+key.Value)
+		names = append(names, attributeName{name, path + "." + key.Value, r.position(key)})
 	}
 	if v, ok := all["remote_address"]; ok {
 		if _, err := netip.ParseAddr(v); err != nil {
 			r.fail(n, path+".remote_address", "write an address such as 203.0.113.7", "%q is not an address", v)
 		}
 	}
-	return all
+	return all, names
 }
 
 var outcomes = []string{"allowed", "denied", "rejected"}

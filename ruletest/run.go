@@ -7,11 +7,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/internal/spell"
 	"github.com/caudal-dev/caudal/memstore"
 	"github.com/caudal-dev/caudal/rule"
 )
@@ -68,6 +71,9 @@ func Run(name string, o rule.Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if errs := f.mistyped(domain); len(errs) > 0 {
+		return nil, errs
+	}
 	report := &Report{File: name}
 	for i := range f.tests {
 		c, err := run(&f.tests[i], domain, f.start)
@@ -77,6 +83,32 @@ func Run(name string, o rule.Options) (*Report, error) {
 		report.Cases = append(report.Cases, c)
 	}
 	return report, nil
+}
+
+// mistyped finds attributes of requests that neither requests nor the rules know:
+// a test with one would pass for the wrong reason.
+func (f *file) mistyped(domain *rule.Domain) rule.Errors {
+	keys := domain.Keys()
+	if slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(key, "*") }) {
+		return nil // any name may be one of theirs
+	}
+	var errs rule.Errors
+	for _, t := range f.tests {
+		for _, s := range t.steps {
+			for _, a := range s.names {
+				hint := rule.AttributeHint(a.name)
+				if hint == "" || slices.Contains(keys, a.name) || len(errs) >= rule.MaxErrors {
+					continue
+				}
+				if near := spell.Nearest(a.name, keys); near != "" {
+					hint = "did you mean " + near + "?"
+				}
+				errs = append(errs, &rule.Error{Position: a.pos, Path: a.path, Hint: hint,
+					What: fmt.Sprintf("%q is no attribute of requests", a.name)})
+			}
+		}
+	}
+	return errs
 }
 
 func readBounded(name string) ([]byte, error) {

@@ -132,6 +132,7 @@ func TestStrictReading(t *testing.T) {
 		{"", "x:1:1: this is not YAML: the file is empty"},
 		{"tests: [", "x:1:1: this is not YAML"},
 		{"a: 1\n", `x:1:1: unknown key "a"`},
+		{"tests: [{name: n, steps: [{request: {path: /}, exepct: allowed}]}]\n", `unknown key "exepct" (did you mean expect?)`},
 		{"domain: d\n", "x:1:1: the file has no tests"},
 		{"tests: []\n", "x:1:8: tests: the list is empty"},
 		{"tests: [{name: n}]\n", "x:1:9: tests[0]: the test has no steps"},
@@ -173,6 +174,15 @@ func TestRunRefuses(t *testing.T) {
 	write(t, filepath.Join(dir, "a.yaml"), "domain: a\ndescriptors: [{key: user}]\n")
 	if _, err := Run(name, rule.Options{}); err != nil {
 		t.Errorf("Run beside its rules = %v", err)
+	}
+	write(t, name, "tests: [{name: n, steps: [{request: {remote_addres: 192.0.2.1, user: a}, expect: allowed}]}]\n")
+	if _, err := Run(name, rule.Options{}); err == nil || !strings.Contains(err.Error(), `a_test.yaml:1:38: tests[0].steps[0].request.remote_addres: "remote_addres" is no attribute of requests (did you mean remote_address?)`) {
+		t.Errorf("Run with a mistyped attribute = %v", err)
+	}
+	write(t, name, "tests: [{name: n, steps: [{request: {tenant: a, usr: b}, expect: allowed}]}]\n")
+	write(t, filepath.Join(dir, "a.yaml"), "domain: a\ndescriptors: [{key: tenant}]\n")
+	if _, err := Run(name, rule.Options{}); err == nil || strings.Contains(err.Error(), `"tenant"`) || !strings.Contains(err.Error(), `"usr"`) {
+		t.Errorf("Run with a key of the rules and a mistyped attribute = %v, want the latter refused", err)
 	}
 	write(t, name, "domain: b\n"+tests)
 	if _, err := Run(name, rule.Options{}); err == nil || !strings.Contains(err.Error(), `no domain "b"`) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/caudal-dev/caudal/internal/spell"
 )
 
 func deref(n *yaml.Node) *yaml.Node {
@@ -28,7 +30,11 @@ func (r *reader) mapping(n *yaml.Node, path string, known ...string) map[string]
 		key := n.Content[i]
 		switch {
 		case !slices.Contains(known, key.Value):
-			r.fail(key, path, "use "+strings.Join(known, ", "), "unknown key %q", key.Value)
+			hint := "use " + strings.Join(known, ", ")
+			if near := spell.Nearest(key.Value, known); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			r.fail(key, path, hint, "unknown key %q", key.Value)
 		case fs[key.Value] != nil:
 			r.fail(key, path, "keep one of them", "key %s stands twice; first at line %d", key.Value, fs[key.Value].Line)
 		default:

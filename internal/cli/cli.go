@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caudal-dev/caudal/internal/serve"
+	"github.com/caudal-dev/caudal/internal/spell"
 	"github.com/caudal-dev/caudal/rule"
 )
 
@@ -158,6 +159,9 @@ func plural(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// nearest gives the name that a mistyped word was probably meant to be.
+func nearest(word string, names []string) string { return spell.Nearest(word, names) }
 
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -1,9 +1,10 @@
-package cli
+// Package spell finds the word that a mistyped one was meant to be.
+package spell
 
-// nearest gives the name that a mistyped word was probably meant to be: the one
+// Nearest gives the name that a mistyped word was probably meant to be: the one
 // with the fewest slips, at most one for three letters of the word; empty when
 // none is near.
-func nearest(word string, names []string) string {
+func Nearest(word string, names []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	if len(word) > 64 {
 		return ""

@@ -1,4 +1,4 @@
-package cli
+package spell
 
 import "testing"
 
@@ -16,8 +16,8 @@ func TestNearest(t *testing.T) {
 		{"", ""},
 		{"something else", ""},
 	} {
-		if got := nearest(tc.word, names); got != tc.want {
-			t.Errorf("nearest(%q) = %q, want %q", tc.word, got, tc.want)
+		if got := Nearest(tc.word, names); got != tc.want {
+			t.Errorf("Nearest(%q) = %q, want %q", tc.word, got, tc.want)
 		}
 	}
 }
