@@ -62,9 +62,9 @@ func (o *Outcome) settle(ctx context.Context, status int, h http.Header, last bo
 			}
 		}
 		d.Charged = false // once, and Cancel has nothing left to take back
-		if back > 0 && l.Compiled.Algorithm() != caudal.LeakyBucket {
+		if limit := o.Calls[i].Limit; back > 0 && limit.Algorithm() != caudal.LeakyBucket {
 			o.refunds = append(o.refunds, caudal.Refund{Receipt: d.Receipt, N: back, Left: true})
-			credit(d, l.Compiled, back)
+			credit(d, limit, back)
 		}
 	}
 	if len(o.refunds) > 0 {

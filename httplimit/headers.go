@@ -80,6 +80,9 @@ func (o *Outcome) setDraft(h http.Header) {
 	if len(policy) == 0 {
 		return
 	}
+	if present := h[headerPolicy]; len(present) > 0 {
+		o.core.warnOfTwice(o.domain, present, string(policy))
+	}
 	join(h, headerPolicy, string(policy))
 	join(h, headerState, string(state))
 	o.buf = policy

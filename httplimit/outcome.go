@@ -88,6 +88,7 @@ type core struct {
 
 	failures atomic.Int64 // since the last line of log
 	logged   atomic.Int64 // unix seconds of the last line of log
+	twice    atomic.Bool  // a limit that is charged twice was warned of
 }
 
 // taker asks whoever counts.

@@ -16,10 +16,11 @@ type bodyFields struct {
 }
 
 // bodyField gives a field of a JSON object or a form. A text is as it reads, other
-// plain values are as they are written. Names agree without regard to letter case,
-// as many servers take them so. A field that stands several times with different
-// values is absent: servers differ about which of them counts, and a list of them
-// would be a fresh count for each made-up first one.
+// plain values are as they are written, and an e-mail address has one spelling.
+// Names agree without regard to letter case, as many servers take them so. A field
+// that stands several times with different values is absent: servers differ about
+// which of them counts, and a list of them would be a fresh count for each made-up
+// first one.
 func (q *Request) bodyField(name string) string {
 	if q.body == nil {
 		q.body = new(bodyFields)
@@ -38,7 +39,17 @@ func onlyValue(values []string) string {
 	if len(values) == 0 || !alike(values) {
 		return ""
 	}
-	return values[0]
+	return oneSpelling(values[0])
+}
+
+// oneSpelling gives an e-mail address in lower case and without space around it.
+// Most servers take all spellings for one account: whoever guesses its password
+// must not have a fresh count with each. Other texts are left as they are.
+func oneSpelling(s string) string {
+	if !strings.Contains(s, "@") {
+		return s
+	}
+	return strings.ToLower(strings.TrimSpace(s))
 }
 
 // read reads the body up to a size, and puts what it has read back in front of the

@@ -74,6 +74,9 @@ func TestBodyFields(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	for _, c := range []struct{ kind, body, field, want string }{
 		{js, `{"email":"ann@id.example","pin":1234,"ok":true,"no":null,"o":{"email":"x"}}`, "email", "ann@id.example"},
+		{js, `{"email":" Ann@ID.example "}`, "email", "ann@id.example"}, // one account, however it is spelled
+		{js, `{"email":"Ann"}`, "email", "Ann"},
+		{form, `email=ANN%40id.example`, "email", "ann@id.example"},
 		{js, `{"EMail":"ann"}`, "email", "ann"},
 		{js, `{"\u0065mail":"\u0061nn"}`, "email", "ann"},
 		{js, `{"pin":1234}`, "pin", "1234"},
