@@ -174,12 +174,31 @@ func (d *Decider) decide(ctx context.Context, o *Outcome, req rule.Request) {
 	domain := d.domain.Load()
 	o.domain = domain.Name()
 	domain.Match(req, &o.match)
-	if q, ok := req.(*identity.Request); ok && q.AmbiguousPath() && !d.opts.DryRun {
-		// Whichever rule was found, the server behind may see the path of another.
-		o.Action = Ambiguous
-		return
+	if q, ok := req.(*identity.Request); ok {
+		if q.AmbiguousPath() && !d.opts.DryRun {
+			// Whichever rule was found, the server behind may see the path of another.
+			o.Action = Ambiguous
+			return
+		}
+		o.ownLimits(q.OwnLimits())
 	}
 	d.matched(ctx, o)
+}
+
+// ownLimits puts the numbers that the client's key has of its own in the place of
+// those of the rules. Numbers that make no limit are left out: whoever loads keys and
+// rules warns of them.
+func (o *Outcome) ownLimits(own []identity.OwnLimit) {
+	for _, n := range own {
+		for i, l := range o.match.Limits {
+			if l.Label != n.Name || !l.PerClient() {
+				continue
+			}
+			if c, err := l.WithRequests(n.Requests); err == nil {
+				o.match.Calls[i].Limit = c
+			}
+		}
+	}
 }
 
 func (d *Decider) matched(ctx context.Context, o *Outcome) {

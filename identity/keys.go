@@ -44,6 +44,23 @@ type KeyInfo struct {
 	// User and Plan are who has the key and what they pay for. Each may be empty:
 	// then requests with the key do not have that attribute.
 	User, Plan string
+
+	limits *[]OwnLimit
+}
+
+// Limits gives the numbers that the key has of its own; often none. They must not
+// be changed.
+func (k KeyInfo) Limits() []OwnLimit {
+	if k.limits == nil {
+		return nil
+	}
+	return *k.limits
+}
+
+// OwnLimit is another requests_per_unit for the limit of a name.
+type OwnLimit struct {
+	Name     string
+	Requests uint32
 }
 
 // Bounds of a keys file.
@@ -62,6 +79,22 @@ type Keys struct {
 	slots   []uint32 // open addressing by the hash: 1 + the number of a record
 	users   string   // the users' names, one after another
 	plans   []string
+	limits  []*[]OwnLimit // of the keys that have some
+}
+
+// OwnLimits gives all numbers that keys have of their own, each but once.
+func (k *Keys) OwnLimits() []OwnLimit {
+	seen := map[OwnLimit]bool{}
+	var all []OwnLimit
+	for _, list := range k.limits {
+		for _, l := range *list {
+			if !seen[l] {
+				seen[l] = true
+				all = append(all, l)
+			}
+		}
+	}
+	return all
 }
 
 // keyRecord is one key. Keys come by the million, so it holds no pointer: the
@@ -69,6 +102,7 @@ type Keys struct {
 type keyRecord struct {
 	hash    KeyHash
 	user    uint32 // where the name begins in Keys.users
+	limits  uint32 // 1 + the number in Keys.limits; 0 when there are none
 	userLen uint16
 	plan    uint16
 }
@@ -94,7 +128,11 @@ func (k *Keys) Len() int { return len(k.records) }
 // At gives key i, in the order of the file.
 func (k *Keys) At(i int) KeyInfo {
 	r := &k.records[i]
-	return KeyInfo{r.hash, k.users[r.user : r.user+uint32(r.userLen)], k.plans[r.plan]}
+	info := KeyInfo{Hash: r.hash, User: k.users[r.user : r.user+uint32(r.userLen)], Plan: k.plans[r.plan]}
+	if r.limits > 0 {
+		info.limits = k.limits[r.limits-1]
+	}
+	return info
 }
 
 // Find gives what is known of a key. It allocates nothing.
@@ -136,6 +174,7 @@ type keysBuilder struct {
 type keyLine struct {
 	hash       KeyHash
 	user, plan []byte
+	limits     []OwnLimit
 }
 
 // add takes a key in, or says why not.
@@ -170,7 +209,12 @@ func (b *keysBuilder) add(k *keyLine) string {
 		b.users.Write(k.user)
 		b.last = append(b.last[:0], k.user...)
 	}
-	b.keys.records = append(b.keys.records, keyRecord{k.hash, uint32(at), uint16(len(k.user)), plan})
+	r := keyRecord{hash: k.hash, user: uint32(at), userLen: uint16(len(k.user)), plan: plan}
+	if len(k.limits) > 0 {
+		b.keys.limits = append(b.keys.limits, &k.limits)
+		r.limits = uint32(len(b.keys.limits))
+	}
+	b.keys.records = append(b.keys.records, r)
 	b.keys.slots[i] = uint32(len(b.keys.records))
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,19 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+func TestLimitsOfOneKey(t *testing.T) {
+	k := readKeys(t, `{"hash":"`+HashKey("k1").String()+`","limits": { "day" : 50000, "rate":0 },"user":"acme"}`+"\n"+
+		`{"hash":"`+HashKey("k2").String()+`","limits":{"day":50000}}`+"\n"+lineOf("k3", "a", "b"))
+	for key, want := range map[string][]OwnLimit{"k1": {{"day", 50000}, {"rate", 0}}, "k2": {{"day", 50000}}, "k3": nil} {
+		if info, _ := k.Find(HashKey(key)); !slices.Equal(info.Limits(), want) {
+			t.Errorf("limits of %s = %v, want %v", key, info.Limits(), want)
+		}
+	}
+	if got, want := k.OwnLimits(), []OwnLimit{{"day", 50000}, {"rate", 0}}; !slices.Equal(got, want) {
+		t.Errorf("OwnLimits = %v, want %v", got, want)
+	}
+}
+
 func TestKeysRefuse(t *testing.T) {
 	h := `"hash":"` + HashKey("k").String() + `"`
 	for _, c := range []struct{ line, want string }{
@@ -59,7 +73,17 @@ func TestKeysRefuse(t *testing.T) {
 		{`{` + h + `,"user":""}`, "k:1:76: user must have 1 to 256 bytes"},
 		{`{` + h + `,"user":"` + strings.Repeat("u", 257) + `"}`, "user must have 1 to 256 bytes"},
 		{`{` + h + `,"user":7}`, "k:1:83: a text in double quotes is missing"},
-		{`{` + h + `,"limits":{}}`, "k:1:76: limits of one key are known but do not act in this version yet"},
+		{`{` + h + `,"limits":7}`, "k:1:85: limits must be an object"},
+		{`{` + h + `,"limits":{"day":"7"}}`, "k:1:92: a whole number is missing"},
+		{`{` + h + `,"limits":{"day":-7}}`, "a whole number is missing"},
+		{`{` + h + `,"limits":{"day":07}}`, "a whole number is missing"},
+		{`{` + h + `,"limits":{"day":4294967296}}`, "a whole number is missing"},
+		{`{` + h + `,"limits":{"day":7.5}}`, "a comma or } is missing"},
+		{`{` + h + `,"limits":{"day":7,"day":7}}`, "k:1:94: the name of a limit is empty, stands twice"},
+		{`{` + h + `,"limits":{"":7}}`, "the name of a limit is empty"},
+		{`{` + h + `,"limits":{"day" 7}}`, "a colon is missing"},
+		{`{` + h + `,"limits":{"day":7}`, "a comma or } is missing"},
+		{`{` + h + `,"limits":{},"limits":{}}`, "limits stands twice"},
 		{`{` + h + `} {}`, "the line goes on behind the object"},
 		{`{` + h + ` "user":"a"}`, "a comma or } is missing"},
 		{`{` + h + `,"user" "a"}`, "a colon is missing"},

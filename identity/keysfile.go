@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,9 +17,10 @@ import (
 // begin with # are left out:
 //
 //	# who may call the API
-//	{"hash":"2bb80d53...","user":"acme","plan":"pro"}
+//	{"hash":"2bb80d53...","user":"acme","plan":"pro","limits":{"pro-day":50000}}
 //
-// hash is required. A member that is not known, stands twice or is no text is an
+// hash is required; limits are other values of requests_per_unit, by the name of the
+// limit. A member that is not known, stands twice or is no text is an
 // error: a typing error must not take somebody's plan away.
 
 // maxKeyLine bounds a line of a keys file.
@@ -138,7 +141,7 @@ func (s *keyScanner) key() (keyLine, *KeyError) {
 	if !s.take('{') {
 		return k, s.fail("a line must hold one JSON object", keyForm)
 	}
-	var hash, user, plan bool
+	var hash, user, plan, limits bool
 	start := 0
 	for first := true; !s.take('}'); first = false {
 		if !first && !s.take(',') {
@@ -164,18 +167,20 @@ func (s *keyScanner) key() (keyLine, *KeyError) {
 		case "plan":
 			k.plan, seen = value, &plan
 		case "limits":
-			s.at = start
-			return k, s.fail("limits of one key are known but do not act in this version yet", "give the key a plan of its own until then")
+			seen = &limits
+			if k.limits, mistake = s.limits(); mistake != nil {
+				return k, mistake
+			}
 		default:
 			s.at = start
-			return k, s.fail(fmt.Sprintf("%.40q is not known", name), "use hash, user and plan")
+			return k, s.fail(fmt.Sprintf("%.40q is not known", name), "use hash, user, plan and limits")
 		}
 		if *seen {
 			s.at = start
 			return k, s.fail(string(name)+" stands twice", "keep one of them")
 		}
 		*seen = true
-		if seen != &hash && (len(value) == 0 || len(value) > maxLabel) {
+		if (seen == &user || seen == &plan) && (len(value) == 0 || len(value) > maxLabel) {
 			s.at = start
 			return k, s.fail(fmt.Sprintf("%s must have 1 to %d bytes", name, maxLabel), "leave it out where there is none")
 		}
@@ -189,16 +194,67 @@ func (s *keyScanner) key() (keyLine, *KeyError) {
 	return k, nil
 }
 
-// member reads "name": "value".
+// maxOwnLimits bounds how many limits of its own a key has.
+const maxOwnLimits = 32
+
+// limits reads {"name": 100, ...}.
+func (s *keyScanner) limits() ([]OwnLimit, *KeyError) {
+	const form = `write limits as {"NAME":100}, with the names of the rules`
+	if !s.take('{') {
+		return nil, s.fail("limits must be an object", form)
+	}
+	var list []OwnLimit
+	for first := true; !s.take('}'); first = false {
+		if !first && !s.take(',') {
+			return nil, s.fail("a comma or } is missing", form)
+		}
+		start := s.at
+		name, mistake := s.string()
+		if mistake != nil {
+			return nil, mistake
+		}
+		if !s.take(':') {
+			return nil, s.fail("a colon is missing", form)
+		}
+		n, ok := s.number()
+		if !ok {
+			return nil, s.fail("a whole number is missing", "write requests_per_unit, from 0 to 4294967295")
+		}
+		twice := slices.ContainsFunc(list, func(l OwnLimit) bool { return l.Name == string(name) })
+		if len(name) == 0 || twice || len(list) == maxOwnLimits {
+			s.at = start
+			return nil, s.fail(fmt.Sprintf("the name of a limit is empty, stands twice, or is one of over %d", maxOwnLimits), form)
+		}
+		list = append(list, OwnLimit{string(name), n})
+	}
+	return list, nil
+}
+
+// number reads a whole number of JSON.
+func (s *keyScanner) number() (uint32, bool) {
+	end := s.at
+	for end < len(s.text) && '0' <= s.text[end] && s.text[end] <= '9' {
+		end++
+	}
+	digits := string(s.text[s.at:end])
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || len(digits) > 1 && digits[0] == '0' {
+		return 0, false
+	}
+	s.at = end
+	return uint32(n), true
+}
+
+// member reads "name": "value", and of limits only the name.
 func (s *keyScanner) member() (name, value []byte, mistake *KeyError) {
 	if name, mistake = s.string(); mistake != nil {
 		return nil, nil, mistake
 	}
-	if string(name) == "limits" {
-		return name, nil, nil
-	}
 	if !s.take(':') {
 		return nil, nil, s.fail("a colon is missing", keyForm)
+	}
+	if string(name) == "limits" {
+		return name, nil, nil // an object, read on its own
 	}
 	value, mistake = s.string()
 	return name, value, mistake

@@ -21,6 +21,15 @@ func (q *Request) keyInfo() (KeyInfo, bool) {
 	return q.info, true
 }
 
+// OwnLimits gives the numbers that the API key has of its own, once the key, the user
+// or the plan was asked for; the rules that count by one of them have asked.
+func (q *Request) OwnLimits() []OwnLimit {
+	if q.key != found {
+		return nil
+	}
+	return q.info.Limits()
+}
+
 // user gives who is asking, by what is verified: the keys file, else the claim of
 // a token, else the header of a trusted proxy. Where the key is known, the others
 // do not count: a client must not choose among identities.

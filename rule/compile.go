@@ -187,7 +187,7 @@ func (c *compiler) limits(n *node) {
 	for _, src := range n.source.limits {
 		l := &Limit{Unlimited: src.unlimited, Domain: c.domain.name, Label: src.name, Path: n.words(),
 			Cost: n.cost, CountWhen: n.count, OnDeny: n.deny, DetailedMetric: n.source.detailedMetric, Metadata: n.source.metadata,
-			Mode: mode, EnforcePercent: int(src.percent), Position: src.pos, FilePath: src.path, replaces: src.replaces, node: n}
+			Mode: mode, EnforcePercent: int(src.percent), Position: src.pos, FilePath: src.path, replaces: src.replaces, node: n, own: new(ownNumbers)}
 		n.limits = append(n.limits, l)
 		c.domain.limits = append(c.domain.limits, l)
 		c.domain.replaces = c.domain.replaces || len(src.replaces) > 0

@@ -119,6 +119,7 @@ type Limit struct {
 
 	replaces []string
 	node     *node
+	own      *ownNumbers
 }
 
 // Shadow reports whether the limit is in shadow mode: it counts and never

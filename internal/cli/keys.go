@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -77,26 +79,68 @@ type keyRow struct {
 	Hash string `json:"hash"`
 	User string `json:"user,omitempty"`
 	Plan string `json:"plan,omitempty"`
+	// Limits are numbers of its own, by the name of the limit.
+	Limits map[string]uint32 `json:"limits,omitempty"`
 }
 
 func rowOf(k identity.KeyInfo) keyRow {
-	return keyRow{Hash: k.Hash.String(), User: k.User, Plan: k.Plan}
+	row := keyRow{Hash: k.Hash.String(), User: k.User, Plan: k.Plan}
+	for _, l := range k.Limits() {
+		if row.Limits == nil {
+			row.Limits = map[string]uint32{}
+		}
+		row.Limits[l.Name] = l.Requests
+	}
+	return row
+}
+
+// limits gives the numbers of its own as --limit takes them.
+func (r *keyRow) limits() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, r.Limits[name]))
+	}
+	return strings.Join(parts, ",")
+}
+
+// setLimits reads what --limit was given.
+func (r *keyRow) setLimits(given []string) error {
+	for _, text := range given {
+		name, number, _ := strings.Cut(text, "=")
+		n, err := strconv.ParseUint(number, 10, 32)
+		if name == "" || err != nil {
+			return usagef("such as --limit pro-day=50000", "--limit %q is no name with a number", text)
+		}
+		if r.Limits == nil {
+			r.Limits = map[string]uint32{}
+		}
+		r.Limits[name] = uint32(n)
+	}
+	return nil
 }
 
 func newKeysAdd(s Streams) *cobra.Command {
 	var f keysFlags
 	var row keyRow
+	var limits []string
 	cmd := &cobra.Command{
 		Use:   "add",
 		Short: "Make a key, write its hash into the file, and print the key once",
 		Example: `  caudal keys add --keys keys.jsonl --user acme --plan pro
+  caudal keys add --keys keys.jsonl --user acme --plan pro --limit pro-day=50000
   caudal keys add --keys keys.jsonl --user acme --hash "$(caudal hash - < key)"   # a key that exists`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return addKey(s, &f, row) },
+		RunE: func(*cobra.Command, []string) error {
+			if err := row.setLimits(limits); err != nil {
+				return err
+			}
+			return addKey(s, &f, row)
+		},
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&row.User, "user", "", "`WHO` has the key")
 	cmd.Flags().StringVar(&row.Plan, "plan", "", "which `PLAN` they have")
+	cmd.Flags().StringSliceVar(&limits, "limit", nil, "another requests_per_unit for a limit of the rules, as `NAME=N`; may be repeated")
 	cmd.Flags().StringVar(&row.Hash, "hash", "", "the `HASH` of a key that exists, instead of a new one")
 	return cmd
 }
@@ -113,7 +157,7 @@ func addKey(s Streams, f *keysFlags, row keyRow) error {
 		row.Hash = identity.HashKey(row.Key).String()
 	}
 	row.Hash = strings.ToLower(row.Hash)
-	line, err := json.Marshal(keyRow{Hash: row.Hash, User: row.User, Plan: row.Plan})
+	line, err := json.Marshal(keyRow{Hash: row.Hash, User: row.User, Plan: row.Plan, Limits: row.Limits})
 	if err != nil {
 		return err
 	}
@@ -174,9 +218,9 @@ func listKeys(s Streams, f *keysFlags) error {
 	}
 	out := bufio.NewWriter(s.Out)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "HASH\tUSER\tPLAN")
+	fmt.Fprintln(table, "HASH\tUSER\tPLAN\tLIMITS")
 	for _, r := range rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", r.Hash[:2*minPrefix], orDash(r.User), orDash(r.Plan))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Hash[:2*minPrefix], orDash(r.User), orDash(r.Plan), orDash(r.limits()))
 	}
 	if err := table.Flush(); err != nil {
 		return err

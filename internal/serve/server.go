@@ -259,6 +259,7 @@ func (s *Server) announce(loaded *loadedRules) {
 	}
 	s.warnRLS(loaded.set)
 	s.warnUnfound(loaded.domain.Keys())
+	s.warnOwn()
 }
 
 func (s *Server) serve(e *endpoint) {

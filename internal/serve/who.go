@@ -12,6 +12,7 @@ import (
 	"github.com/caudal-dev/caudal/gateway"
 	"github.com/caudal-dev/caudal/identity"
 	"github.com/caudal-dev/caudal/memstore"
+	"github.com/caudal-dev/caudal/rule"
 )
 
 // DefaultVisitorNew is how many newcomers of one address get a cookie in an hour.
@@ -218,7 +219,50 @@ func (s *Server) rereadWho(f *watchedFile) error {
 		attrs = append(attrs, "keys", s.who.keys.Keys().Len())
 	}
 	s.log.Info("reloaded", attrs...)
+	if f.setting == "keys" {
+		s.warnOwn()
+	}
 	return nil
+}
+
+// maxOwnWarnings bounds the lines of log about numbers that do not fit the rules.
+const maxOwnWarnings = 10
+
+// warnOwn warns of numbers of single keys that do not act: the file is read without
+// the rules.
+func (s *Server) warnOwn() {
+	if s.who.keys == nil {
+		return
+	}
+	warned := 0
+	for _, own := range s.who.keys.Keys().OwnLimits() {
+		if why := doesNotAct(s.decider.Domain(), own); why != "" {
+			if warned++; warned > maxOwnWarnings {
+				return
+			}
+			s.log.Warn("a number in the keys file does not act", "limit", own.Name, "requests_per_unit", own.Requests, "why", why)
+		}
+	}
+}
+
+// doesNotAct says why a number of some key does not act under the rules; "" when it
+// does.
+func doesNotAct(domain *rule.Domain, own identity.OwnLimit) string {
+	for _, l := range domain.Limits() {
+		switch {
+		case l.Label != own.Name:
+			continue
+		case l.Unlimited:
+			return "the rule is unlimited"
+		case !l.PerClient():
+			return "the rule does not count each api_key or user by itself"
+		}
+		if _, err := l.WithRequests(own.Requests); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	return "no rule has a limit with this name"
 }
 
 // warnUnfound warns of attributes that the rules use and the settings let no request

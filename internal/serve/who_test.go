@@ -71,6 +71,52 @@ func TestPlanAndUserFollowFromTheKey(t *testing.T) {
 	f.ask(c, "GET", "/", "X-Api-Key", "k1").want(t, "the first key again", 429)
 }
 
+// TestNumbersOfOneKey: a key has more than the rules give, in the same counter.
+func TestNumbersOfOneKey(t *testing.T) {
+	const rules = `domain: shop
+descriptors:
+  - key: api_key
+    rate_limits:
+      - { name: rate, unit: minute, requests_per_unit: 2, burst: 1 }
+      - { name: day, unit: day, requests_per_unit: 4, algorithm: fixed_window }
+  - key: path
+    value: /all
+    rate_limit: { name: all, unit: hour, requests_per_unit: 100, algorithm: fixed_window }
+`
+	line := func(key, limits string) string {
+		return fmt.Sprintf(`{"hash":%q,"limits":%s}`+"\n", identity.HashKey(key), limits)
+	}
+	f, file := withKeys(t, rules, line("k1", `{"rate":20,"day":3}`)+line("k2", `{}`)+line("k3", `{"all":1,"nobody":1,"day":5}`))
+	c := client(t, "127.0.0.1")
+	passed := func(key string) int {
+		n := 0
+		for range 20 {
+			if f.ask(c, "GET", "/", "X-Api-Key", key).status == 200 {
+				n++
+			}
+		}
+		return n
+	}
+	if n := passed("k2"); n != 1 {
+		t.Errorf("%d of 20 calls of a key without numbers pass, want the burst of 1", n)
+	}
+	if n := passed("k1"); n != 3 {
+		t.Errorf("%d of 20 calls of a key with numbers pass, want its 3 of the day", n)
+	}
+	for _, what := range []string{"limit=all", "limit=nobody"} {
+		f.wantLogged("does not act\" "+what, 1)
+	}
+	f.wantLogged("does not act", 2)
+	rewrite(t, file, line("k1", `{"rate":20,"day":5}`))
+	if err := f.reloadWho(); err != nil {
+		t.Fatal(err)
+	}
+	if n := passed("k1"); n != 2 {
+		t.Errorf("%d of 20 calls pass when the day becomes 5, want the 2 that are left", n)
+	}
+	f.wantCount(`caudal_decisions_total{domain="shop",outcome="allowed",rule="day"} 6`)
+}
+
 func TestKeysReload(t *testing.T) {
 	f, file := withKeys(t, byKey, keyLine("k1", "acme", "free"))
 	c := client(t, "127.0.0.1")
