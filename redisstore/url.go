@@ -50,6 +50,13 @@ var schemes = map[string]struct {
 	"rediss-cluster":  {modeCluster, true, "6379"},
 }
 
+// CheckURL says what is wrong with a store's URL, and reads the files of keys that
+// it names. It connects to nothing. The error never shows the password.
+func CheckURL(url string) error {
+	_, err := parseTarget(url, nil)
+	return err
+}
+
 // parseURL reads a store's URL. Errors never show the password.
 func parseURL(raw string, base *tls.Config) (target, error) {
 	t, err := parseTarget(raw, base)

@@ -43,6 +43,12 @@ caudal bench floor, which answers without deciding: what the protocol costs by i
   caudal bench rls --domain public-api --descriptor api_key=one --pid $(pidof caudal) --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Domain == "" {
+				return usagef("name the one that the server's rules are of, such as --domain public-api", "no domain to ask about")
+			}
+			if len(o.Descriptors) == 0 {
+				return usagef("give at least one, such as --descriptor api_key=%d", "no descriptor to ask about")
+			}
 			var err error
 			if o.Callers, err = parseCallers(callers); err != nil {
 				return err

@@ -59,6 +59,11 @@ func newDemo(s Streams) *cobra.Command {
 				_, err := io.WriteString(s.Out, demoRules)
 				return err
 			}
+			for flag, address := range map[string]string{"listen": config.Listen, "admin-listen": config.AdminListen} {
+				if err := serve.CheckAddress(address); err != nil {
+					return usagef("", "--%s %v", flag, err)
+				}
+			}
 			return demo(cmd.Context(), s, config, redis)
 		},
 	}

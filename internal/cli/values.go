@@ -101,7 +101,29 @@ func upstreamURL(s *settings, v []string) error {
 	if u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" {
 		return fmt.Errorf("has the scheme %q: use http, https or h2c, as in http://127.0.0.1:3000", u.Scheme)
 	}
+	switch {
+	case u.User != nil:
+		return errors.New("holds a user or password: leave them to the clients")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return errors.New("has a query or fragment: only a path can be put before requests")
+	}
 	s.Upstream = u
+	return nil
+}
+
+func storeName(s *settings, v []string) error {
+	if err := serve.CheckStore(v[0]); err != nil && !s.withoutSecrets { // it may name files of keys
+		return err
+	}
+	s.Store = v[0]
+	return nil
+}
+
+func alertURL(s *settings, v []string) error {
+	if err := serve.CheckAlertURL(v[0]); err != nil {
+		return err
+	}
+	s.AlertURL = v[0]
 	return nil
 }
 

@@ -164,6 +164,9 @@ func (c *Config) check() error {
 }
 
 // checkListeners finds two listeners with one address. The system would say of the
+	if err := c.checkStore(); err != nil {
+		return err
+	}
 // second only that somebody holds it.
 func (c *Config) checkListeners() error {
 	used := map[string]string{}

@@ -74,11 +74,11 @@ func chooseDomain(set *rule.Set, name string) (*rule.Domain, error) {
 		if d, ok := set.Domain(name); ok {
 			return d, nil
 		}
-		return nil, &Error{What: fmt.Sprintf("domain %q is not among the rules: they hold %s", name, list),
+		return nil, &Error{Missing: true, What: fmt.Sprintf("domain %q is not among the rules: they hold %s", name, list),
 			Hint: "name one of these with --domain"}
 	}
 	if len(names) > 1 {
-		return nil, &Error{What: fmt.Sprintf("the rules hold %d domains and none is named: %s", len(names), list),
+		return nil, &Error{Missing: true, What: fmt.Sprintf("the rules hold %d domains and none is named: %s", len(names), list),
 			Hint: "name the one to serve, such as --domain " + names[0]}
 	}
 	return set.Default()
