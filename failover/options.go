@@ -76,6 +76,13 @@ type Heart interface {
 	Beat(ctx context.Context) (instances int, err error)
 }
 
+// Memory is an ability of a shared store that remembers denials: it answers a
+// request that is known to be denied at once, and reports whether it did. It must
+// not block.
+type Memory interface {
+	Remembered(at caudal.Instant, calls []caudal.Call, out []caudal.Decision) bool
+}
+
 func (o Options) withDefaults() Options {
 	if o.Deadline <= 0 {
 		o.Deadline = DefaultDeadline

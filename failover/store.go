@@ -30,6 +30,7 @@ type Store struct {
 	refunder   caudal.Refunder   // primary, or nil
 	resetter   caudal.Resetter   // primary, or nil
 	forecaster caudal.Forecaster // primary, or nil
+	memory     Memory            // primary, or nil
 	heart      Heart             // or nil
 
 	local  *memstore.Store
@@ -74,6 +75,7 @@ func New(primary caudal.Store, o Options) *Store {
 	s.refunder, _ = primary.(caudal.Refunder)
 	s.resetter, _ = primary.(caudal.Resetter)
 	s.forecaster, _ = primary.(caudal.Forecaster)
+	s.memory, _ = primary.(Memory)
 	if s.heart = o.Heart; s.heart == nil {
 		s.heart, _ = primary.(Heart)
 	}
@@ -146,6 +148,9 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 		return err
 	}
 	if !s.open.Load() {
+		if s.memory != nil && s.memory.Remembered(at, calls, out) {
+			return nil
+		}
 		if done, err := s.takeShared(ctx, at, calls, out); done {
 			return err
 		}

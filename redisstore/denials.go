@@ -18,8 +18,9 @@ import (
 // Redis is asked again, after maxRemembered.
 type denials struct {
 	base   time.Time
-	on     atomic.Bool // the channel that tells of refunds is open
-	max    int         // per shard
+	on     atomic.Bool  // the channel that tells of refunds is open
+	max    int          // per shard
+	latest atomic.Int64 // when one was last learnt, since base
 	shards [denialShards]denialShard
 }
 
@@ -57,6 +58,12 @@ func newDenials(max int) *denials {
 }
 
 func (x *denials) shard(c counter) *denialShard { return &x.shards[c[0]%denialShards] }
+
+// any reports whether some denial may still be believed.
+func (x *denials) any() bool {
+	latest := x.latest.Load()
+	return latest > 0 && time.Since(x.base)-time.Duration(latest) < maxRemembered
+}
 
 // stamp is to be taken before a call is sent, for learn.
 func (x *denials) stamp(c counter) (sent time.Duration, drops uint64) {
@@ -117,6 +124,7 @@ func (x *denials) learn(l *caudal.Compiled, c counter, cost uint64, d *caudal.De
 	if len(sh.m) >= x.max {
 		sh.evict(time.Since(x.base))
 	}
+	x.latest.Store(int64(sent))
 	sh.m[c] = denial{l, cost, d.Remaining, sent + d.RetryAfter, sent + d.ResetAfter, sent}
 }
 
@@ -178,6 +186,29 @@ func (s *Store) ForgetDenials(changed func(*caudal.Compiled) bool) {
 	if s.denials != nil {
 		s.denials.forget(changed)
 	}
+}
+
+// Remembered answers a request that is known to be denied, as Take would without
+// asking Redis, and reports whether it did; else nothing was done. It costs next to
+// nothing while nobody is denied. Package failover asks it first, and so need not
+// make ready to wait.
+func (s *Store) Remembered(at caudal.Instant, calls []caudal.Call, out []caudal.Decision) bool {
+	if s.denials == nil || len(calls) == 0 || len(calls) > maxLimits || calls[0].Alone || !s.denials.any() {
+		return false
+	}
+	if len(calls) > 1 {
+		r := requests.Get().(*request)
+		defer requests.Put(r)
+		r.fill(calls)
+		return s.denyRequest(r, at, calls, out)
+	}
+	c := &calls[0]
+	if c.Mode != caudal.Enforce || !s.serverTime(at) ||
+		!s.denials.deny(c.Limit, counterOf(c.Limit, c.Key), uint64(c.Cost), &out[0]) {
+		return false
+	}
+	s.observer.DeniedLocally()
+	return true
 }
 
 // denyRequest answers a request of several limits when one is known to deny it.

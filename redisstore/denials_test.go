@@ -81,6 +81,37 @@ func TestDenialsAnsweredLocally(t *testing.T) {
 	}
 }
 
+// Remembered answers what Take would without Redis, and nothing else: not before a
+// denial, not after a refund, not for a cost that fits.
+func TestRemembered(t *testing.T) {
+	s := remembering(t, redistest.Start(t).URL(), &counts{})
+	l := compile(t, caudal.PerHour(3).With(caudal.FixedWindow))
+	other := compile(t, caudal.PerDay(100))
+	remembered := func(want bool, calls ...caudal.Call) {
+		t.Helper()
+		out := make([]caudal.Decision, len(calls))
+		if got := s.Remembered(caudal.Instant{}, calls, out); got != want {
+			t.Errorf("Remembered(%d calls of cost %d) = %v, want %v", len(calls), calls[0].Cost, got, want)
+		} else if got && (out[0].Allowed || out[0].RetryAfter <= 0) {
+			t.Errorf("Remembered: %+v, want a denial with a wait", out[0])
+		}
+	}
+	call := func(cost uint32) caudal.Call { return caudal.Call{Limit: l, Key: []byte("k"), Cost: cost} }
+	remembered(false, call(2))
+	d := take(t, s, caudal.Instant{}, l, "k", 2)
+	take(t, s, caudal.Instant{}, l, "k", 2)
+	remembered(true, call(2))
+	remembered(true, call(3), caudal.Call{Limit: other, Key: []byte("k"), Cost: 1})
+	remembered(false, call(1))
+	shadow := call(2)
+	shadow.Mode = caudal.Shadow
+	remembered(false, shadow)
+	if err := s.Refund(context.Background(), caudal.Instant{}, []caudal.Refund{{Receipt: d.Receipt, N: 2, Left: true}}); err != nil {
+		t.Fatal(err)
+	}
+	remembered(false, call(2))
+}
+
 // When the time has come, Redis is asked, and the call passes exactly then.
 func TestDenialsEnd(t *testing.T) {
 	r := redistest.Start(t)
