@@ -8,14 +8,15 @@ import (
 
 // ruleFile is one file as written.
 type ruleFile struct {
-	name        string
-	domain      string
-	domainPos   Position
-	algorithm   caudal.Algorithm // of limits that name none
-	failure     failurePolicy    // of limits that say nothing
-	deny        *Denial
-	descriptors []*descriptor
-	ours        bool // some key is not one of the reference's
+	name         string
+	domain       string
+	domainPos    Position
+	algorithm    caudal.Algorithm // of limits that name none
+	hasAlgorithm bool             // it was written
+	failure      failurePolicy    // of limits that say nothing
+	deny         *Denial
+	descriptors  []*descriptor
+	ours         bool // some key is not one of the reference's
 }
 
 // descriptor is one entry of a descriptors list as written.

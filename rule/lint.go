@@ -273,6 +273,14 @@ func (l *linter) node(n *node) {
 	l.tree(&n.below)
 }
 
+// otherNames are what people call attributes that have another name here, without
+// underscores.
+var otherNames = map[string]string{
+	"ip": remoteAddress, "ipaddress": remoteAddress, "clientip": remoteAddress, "remoteip": remoteAddress, "address": remoteAddress,
+	"addr": remoteAddress, "clientaddress": remoteAddress, "remoteaddr": remoteAddress, "key": "api_key", "url": "path", "uri": "path",
+	"verb": "method", "useragent": "user_agent", "hostname": "host",
+}
+
 // AttributeHint says what to write instead of a key that no request has as an
 // attribute, and "" for one that requests can have.
 func AttributeHint(key string) string {
@@ -285,6 +293,9 @@ func AttributeHint(key string) string {
 func attributeHint(key string) string {
 	if _, family := attributeFamilies[key]; family {
 		return "write " + key + ":NAME"
+	}
+	if name := otherNames[plainWord(key)]; name != "" {
+		return "write " + name
 	}
 	var names []string
 	for name := range attributes {

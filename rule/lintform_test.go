@@ -58,3 +58,32 @@ func TestUnfoundAttributesAreNotedOnce(t *testing.T) {
 		t.Errorf("the notes are %q, want one of user that says to set keys", got)
 	}
 }
+
+// TestHintsForSlips: the messages that newcomers meet first say what to write.
+func TestHintsForSlips(t *testing.T) {
+	for _, c := range []struct {
+		name, text, want string
+		opts             rule.Options
+	}{
+		{"a tab below a key", "domain: d\ndescriptors:\n  - key: a\n\t  rate_limit: {}\n",
+			"x:4:1: this is not YAML: it does not allow tabs for indentation (use spaces)", rule.Options{}},
+		{"a tab behind spaces", "domain: d\ndescriptors:\n  - key: a\n  \trate_limit:\n      unit: minute\n",
+			"x:4:3: this is not YAML: it does not allow tabs for indentation (use spaces)", rule.Options{}},
+		{"a burst under --compat envoy", "domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: minute, requests_per_unit: 5, burst: 9}}\n",
+			"burst does not go with fixed_window (only a token_bucket has a burst; fixed_window is the default under --compat envoy, so write algorithm: token_bucket)",
+			rule.Options{CompatEnvoy: true}},
+		{"a burst of a window that is written", "domain: d\nalgorithm: fixed_window\ndescriptors:\n  - {key: a, rate_limit: {unit: minute, requests_per_unit: 5, burst: 9}}\n",
+			"burst does not go with fixed_window (only a token_bucket has a burst)", rule.Options{CompatEnvoy: true}},
+	} {
+		_, _, err := c.opts.Parse("x", []byte(c.text))
+		if err == nil || !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%s: Parse = %v, want %q", c.name, err, c.want)
+		}
+	}
+	for key, want := range map[string]string{"ip": "write remote_address", "client_ip": "write remote_address", "apikey": "did you mean api_key?",
+		"remote_address": "", "header:X-A": "", "header": "write header:NAME"} {
+		if got := rule.AttributeHint(key); got != want {
+			t.Errorf("AttributeHint(%q) = %q, want %q", key, got, want)
+		}
+	}
+}

@@ -53,6 +53,15 @@ func (o *Options) defaultAlgorithm() caudal.Algorithm {
 	return caudal.TokenBucket
 }
 
+// defaultWords says which algorithm is the default.
+func (o *Options) defaultWords() string {
+	words := o.defaultAlgorithm().String() + " is the default"
+	if o.CompatEnvoy {
+		words += " under --compat envoy"
+	}
+	return words
+}
+
 func (o *Options) check() error {
 	if o.IPv4Prefix < 0 || o.IPv4Prefix > 32 {
 		return fmt.Errorf("rule: IPv4Prefix %d must be from 1 to 32, or 0 for 32", o.IPv4Prefix)

@@ -36,7 +36,7 @@ func (r *reader) document(data []byte) *yaml.Node {
 	var doc yaml.Node
 	if err := decoder.Decode(&doc); err != nil {
 		if !errors.Is(err, io.EOF) {
-			r.syntax(err)
+			r.syntax(err, data)
 		}
 		return nil
 	}
@@ -45,7 +45,7 @@ func (r *reader) document(data []byte) *yaml.Node {
 		r.fail(&second, "", "write one domain per file", "a second YAML document begins here")
 		return nil
 	} else if !errors.Is(err, io.EOF) {
-		r.syntax(err)
+		r.syntax(err, data)
 		return nil
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
@@ -61,12 +61,33 @@ func (r *reader) document(data []byte) *yaml.Node {
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
 
 // syntax reports what the YAML parser says, which tells a line at most.
-func (r *reader) syntax(err error) {
+func (r *reader) syntax(err error, data []byte) {
 	text := err.Error()
 	found := yamlLine.FindStringSubmatch(text)
 	line, _ := strconv.Atoi(found[1])
+	if at := tabNear(data, line); at != nil {
+		r.fail(at, "", "use spaces", "this is not YAML: it does not allow tabs for indentation")
+		return
+	}
 	at := &yaml.Node{Line: max(line, 1), Column: 1}
 	r.fail(at, "", "check quotes, brackets and indentation above", "this is not YAML: %s", strings.TrimPrefix(text, found[0]))
+}
+
+// tabNear finds a tab in the indentation of a line, or of those beside it, as the
+// parser may notice it late; nil when there is none.
+func tabNear(data []byte, line int) *yaml.Node {
+	n := 0
+	for text := range bytes.Lines(data) {
+		if n++; n > line+1 {
+			break
+		}
+		rest := bytes.TrimLeft(text, " \t\r\n")
+		indent := text[:len(text)-len(rest)]
+		if tab := bytes.IndexByte(indent, '\t'); n >= line-1 && tab >= 0 && len(rest) > 0 {
+			return &yaml.Node{Line: n, Column: tab + 1}
+		}
+	}
+	return nil
 }
 
 func (r *reader) ruleFile(root *yaml.Node) *ruleFile {
@@ -80,7 +101,7 @@ func (r *reader) ruleFile(root *yaml.Node) *ruleFile {
 		r.fail(root, "", "write domain: NAME at the top", "the file has no domain")
 	}
 	if algorithm, ok := fs.get("algorithm"); ok {
-		f.algorithm = r.algorithm(algorithm, f.algorithm)
+		f.algorithm, f.hasAlgorithm = r.algorithm(algorithm, f.algorithm), true
 	}
 	f.failure = r.failurePolicy(fs, f.failure)
 	if deny, ok := fs.get("on_deny"); ok {

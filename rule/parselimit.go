@@ -41,7 +41,7 @@ func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed boo
 			return l
 		}
 	}
-	r.numbers(l, fs)
+	r.numbers(l, fs, file)
 	l.failure = r.failurePolicy(fs, file.failure)
 	if good { // else the key may be there, misspelt
 		r.complete(l, n, path, fs)
@@ -121,13 +121,18 @@ func (r *reader) complete(l *rateLimit, n *yaml.Node, path string, fs fields) {
 }
 
 // numbers reads the words of a limit that counts.
-func (r *reader) numbers(l *rateLimit, fs fields) {
+func (r *reader) numbers(l *rateLimit, fs fields, file *ruleFile) {
+	written := file.hasAlgorithm
 	if f, ok := fs.get("algorithm"); ok {
-		l.limit.Algorithm = r.algorithm(f, l.limit.Algorithm)
+		l.limit.Algorithm, written = r.algorithm(f, l.limit.Algorithm), true
 	}
 	for _, w := range limitWords {
 		if f, ok := fs.get(w.name); ok && l.limit.Algorithm != w.with {
-			r.fail(f.key, f.path, w.words, "%s does not go with %s", w.name, l.limit.Algorithm)
+			hint := w.words
+			if !written {
+				hint += "; " + r.opts.defaultWords() + ", so write algorithm: " + w.with.String()
+			}
+			r.fail(f.key, f.path, hint, "%s does not go with %s", w.name, l.limit.Algorithm)
 		}
 	}
 	if f, ok := fs.get("unit"); ok {
