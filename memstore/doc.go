@@ -18,6 +18,10 @@
 // dropped for each new one: first one that is fresh again anyway, then one that
 // still has room, and one that was denied last of all; see Options.MaxKeys.
 //
+// What is counted ends with the process, unless [Open] makes the store: it keeps
+// it in a file, written outside of decisions, of which a kill loses at most the
+// last second.
+//
 // Keys are known by 128 bits of a hash under a secret seed. Two keys share a
 // counter with a chance of 1 in 10^24 even among 10 million keys, and nobody who
 // does not know the seed can look for such a pair.

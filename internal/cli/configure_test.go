@@ -73,6 +73,8 @@ store_timeout: 10ms
 alert_url: https://alerts.example/caudal
 expected_instances: 3
 max_keys: 1000
+state_file: /var/lib/caudal/state
+state_interval: 2s
 log_level: warn
 log_format: json
 merge_domains: true
@@ -153,6 +155,7 @@ grpc_tls_client_name: envoy.example
 		"store_timeout": c.StoreTimeout == 10*time.Millisecond, "alert_url": c.AlertURL == "https://alerts.example/caudal",
 		"expected_instances": c.ExpectedInstances == 3,
 		"store":              c.Store == "memory", "max_keys": c.MaxKeys == 1000,
+		"state_file": c.StateFile == "/var/lib/caudal/state", "state_interval": c.StateInterval == 2*time.Second,
 		"log_level": s.logLevel == slog.LevelWarn, "log_format": s.logFormat == "json",
 		"merge_domains": c.MergeDomains, "client_ip_header": c.ClientIPHeader == "X-Client", "api_key_header": c.APIKeyHeader == "X-Key",
 		"bearer_api_key": c.BearerAPIKey, "fold_path_case": c.FoldPathCase, "ipv4_prefix": c.IPv4Prefix == 24, "ipv6_prefix": c.IPv6Prefix == 56,

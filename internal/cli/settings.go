@@ -67,11 +67,15 @@ var allSettings = []setting{
 		set: number(1, 1<<20, func(s *settings) *int { return &s.ExpectedInstances })},
 	{name: "max_keys", arg: "N", flag: true, help: "how many keys to hold in memory (default 10000000)",
 		set: number(1, 1<<31-1, func(s *settings) *int { return &s.MaxKeys })},
+	{name: "state_file", arg: "FILE", flag: true, path: true, help: "keep what is counted in memory in this file, so that a restart forgets nothing",
+		set: text(func(s *settings) *string { return &s.StateFile })},
 	{name: "compat", arg: "WHOM", flag: true, help: "envoy: read rules and the environment, count and answer as Envoy's reference service does", set: compat},
 	{name: "log_level", arg: "LEVEL", flag: true, help: "debug, info, warn or error (default info)", set: logLevel},
 	{name: "log_format", arg: "FORMAT", flag: true, help: "text or json (default text)",
 		set: choice(func(s *settings) *string { return &s.logFormat }, "text", "json")},
 
+	{name: "state_interval", arg: "TIME", help: "how much of what was charged a kill may lose (default 1s)",
+		set: duration(false, func(s *settings) *time.Duration { return &s.StateInterval })},
 	{name: "merge_domains", help: "let several files hold rules of one domain",
 		set: toggle(func(s *settings) *bool { return &s.MergeDomains })},
 	{name: "client_ip_header", arg: "NAME", help: "the header in which trusted proxies name their client (default X-Forwarded-For)",
@@ -156,7 +160,7 @@ var allSettings = []setting{
 // laterSettings are known, but this version does not act on them. They are
 // refused: a setting that looks in force and is not would be worse.
 var laterSettings = []string{
-	"admin_token_file", "state_file", "region",
+	"admin_token_file", "region",
 	"routes", "tls", "plan_weights", "reserves",
 }
 

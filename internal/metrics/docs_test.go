@@ -17,7 +17,8 @@ func TestDocsNameEveryMetric(t *testing.T) {
 	}
 	calls := NewStoreCalls()
 	calls.Observe("take", time.Millisecond, "")
-	m := New(Options{Calls: calls, Store: func() StoreStats { return StoreStats{} }, APIKeys: func() int { return 0 }})
+	m := New(Options{Calls: calls, Store: func() StoreStats { return StoreStats{} }, APIKeys: func() int { return 0 },
+		State: func() StateStats { return StateStats{} }})
 	m.SetRules(load(t, twoRules), "abc", time.Now())
 	families, err := m.registry.Gather()
 	if err != nil {

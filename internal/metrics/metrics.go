@@ -25,6 +25,9 @@ type Options struct {
 	SampleEvery uint32
 	// Store gives figures about the store at a scrape; nil shows none.
 	Store func() StoreStats
+	// State gives figures about the file in which the store keeps what it counts;
+	// nil where there is none.
+	State func() StateStats
 	// Calls counts the calls of a store that other processes share; nil where there
 	// is none.
 	Calls *StoreCalls
@@ -43,6 +46,15 @@ type StoreStats struct {
 	Keys int64
 	// Evicted is how many keys were dropped to make room, since the start.
 	Evicted int64
+}
+
+// StateStats are figures about a state file at a moment.
+type StateStats struct {
+	// Errors is how many times it could not be written or used, since the start.
+	Errors int64
+	// Bytes is its size, and Written when it was last brought up to date.
+	Bytes   int64
+	Written time.Time
 }
 
 // Metrics counts. It is safe for concurrent use. Make it with New.
@@ -121,7 +133,29 @@ func New(o Options) *Metrics {
 	if o.Store != nil {
 		m.registry.MustRegister(storeFigures(o.Store)...)
 	}
+	if o.State != nil {
+		m.registry.MustRegister(stateFigures(o.State)...)
+	}
 	return m
+}
+
+func stateFigures(stats func() StateStats) []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "caudal_state_errors_total", Help: "Times that the state file could not be written or used.",
+		}, func() float64 { return float64(stats().Errors) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "caudal_state_bytes", Help: "Size of the state file.",
+		}, func() float64 { return float64(stats().Bytes) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "caudal_state_written_timestamp_seconds", Help: "When the state file was last brought up to date, 0 if never.",
+		}, func() float64 {
+			if w := stats().Written; !w.IsZero() {
+				return float64(w.UnixMilli()) / 1000
+			}
+			return 0
+		}),
+	}
 }
 
 func storeFigures(stats func() StoreStats) []prometheus.Collector {

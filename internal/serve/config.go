@@ -68,6 +68,10 @@ type Config struct {
 	// Store says what counts, and MaxKeys how many keys it holds in memory.
 	Store   string
 	MaxKeys int
+	// StateFile keeps what is counted in memory over a restart; empty forgets it.
+	// StateInterval is how much a kill may lose; 0 is memstore.DefaultStateInterval.
+	StateFile     string
+	StateInterval time.Duration
 	// StorePrefix begins all keys in Redis; empty is redisstore.DefaultPrefix.
 	StorePrefix string
 	// StoreTimeout is how long a call may wait for a store that others share; 0 is
@@ -160,13 +164,13 @@ func (c *Config) check() error {
 	if err := c.Who.check(c.TrustedProxies); err != nil {
 		return err
 	}
+	if err := c.checkStore(); err != nil {
+		return err
+	}
 	return c.checkListeners()
 }
 
 // checkListeners finds two listeners with one address. The system would say of the
-	if err := c.checkStore(); err != nil {
-		return err
-	}
 // second only that somebody holds it.
 func (c *Config) checkListeners() error {
 	used := map[string]string{}

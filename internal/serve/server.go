@@ -98,6 +98,7 @@ func Start(config Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s.store, err = openStore(s.config.Store, storeOptions{maxKeys: s.config.MaxKeys, clock: s.deps.Clock,
+		stateFile: s.config.StateFile, stateInterval: s.config.StateInterval,
 		prefix: s.config.StorePrefix, timeout: s.config.StoreTimeout, instances: s.config.ExpectedInstances, alertURL: s.config.AlertURL, log: s.log})
 	if err != nil {
 		return nil, err
@@ -169,7 +170,7 @@ func (s *Server) build(loaded *loadedRules) error {
 	if !c.RLS.off() {
 		extra = []string{envoyrls.OverrideName}
 	}
-	s.metrics = metrics.New(metrics.Options{Extra: extra, Store: s.store.stats, Calls: s.store.calls,
+	s.metrics = metrics.New(metrics.Options{Extra: extra, Store: s.store.stats, Calls: s.store.calls, State: s.store.file,
 		APIKeys: s.apiKeys(), Logger: s.log})
 	if err := s.openWho(); err != nil {
 		return err
