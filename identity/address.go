@@ -90,6 +90,10 @@ func (v *Resolver) Trusted(a netip.Addr) bool {
 	return false
 }
 
+// Peer gives the address of the other end of the connection; the zero Addr when it
+// has none.
+func (v *Resolver) Peer(r *http.Request) netip.Addr { return peer(r) }
+
 // TrustedPeer reports whether the request comes straight from a trusted proxy,
 // so that its forwarding headers may be believed.
 func (v *Resolver) TrustedPeer(r *http.Request) bool {

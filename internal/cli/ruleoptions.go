@@ -12,6 +12,7 @@ import (
 func addRuleOptions(cmd *cobra.Command, o *rule.Options) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.MergeDomains, "merge-domains", false, "let several files hold rules of one domain")
+	flags.BoolVar(&o.VerifiedKeys, "verified-keys", false, "API keys are those of a keys file, so that nobody can make one up")
 	flags.Var(&compatFlag{o}, "compat", "read the files as Envoy's reference service does: envoy")
 }
 

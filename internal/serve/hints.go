@@ -70,7 +70,7 @@ func (h *hints) look(r *http.Request) {
 	case !h.who.TrustedPeer(r):
 		if named {
 			h.tell(hintUntrusted, "a peer that is not trusted names a client; it is not believed, and counts as the client itself",
-				"header", name, "peer", r.RemoteAddr, "mend", "if the peer is a proxy of yours, add it to trusted_proxies; else it made the header up")
+				"header", name, "peer", shown(h.who.Peer(r)), "mend", "if the peer is a proxy of yours, add it to trusted_proxies; else it made the header up")
 		}
 	case named:
 	case len(r.Header["Forwarded"]) > 0:
@@ -98,7 +98,7 @@ func (h *hints) oneClient(r *http.Request) {
 	}
 	if h.requests.Add(1) == oneClientAfter {
 		h.several.Store(true) // said once is enough
-		h.tell(hintOneClient, "all requests so far count as one client's", "requests", oneClientAfter, "address", client.String(),
+		h.tell(hintOneClient, "all requests so far count as one client's", "requests", oneClientAfter, "address", shown(client),
 			"mend", "if that is a proxy or a load balancer, add it to trusted_proxies and let it set "+h.who.ClientIPHeader())
 	}
 }
@@ -128,6 +128,15 @@ func (h *hints) port(r *http.Request) {
 				"header", name, "mend", "count by remote_address, and name the header in client_ip_header")
 		}
 	}
+}
+
+// shown gives an address for the log: as it is where it is of a network of one's own,
+// and else, as it may be a person's, by the beginning of its hash.
+func shown(a netip.Addr) string {
+	if a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() {
+		return a.String()
+	}
+	return "hash:" + identity.HashKey(a.String()).String()[:16]
 }
 
 func (h *hints) tell(kind int, what string, attrs ...any) {

@@ -2,8 +2,11 @@ package serve
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/caudal-dev/caudal/identity"
 )
 
 func (f *fixture) wantLogged(what string, times int) {
@@ -75,4 +78,16 @@ func TestAttributesThatNobodyHasAreNoticed(t *testing.T) {
 	f.wantLogged("no request to the gateway has", 5)
 	g := start(t, rules, Config{TrustedProxies: localNetworks(), Who: Who{UserHeader: "X-User", PlanHeader: "X-Plan", Visitor: true}}, Deps{})
 	g.wantLogged("no request to the gateway has", 2)
+}
+
+// TestHintsShowNoPersonsAddress: caudal hash finds it.
+func TestHintsShowNoPersonsAddress(t *testing.T) {
+	for address, want := range map[string]string{
+		"10.0.0.9": "10.0.0.9", "127.0.0.1": "127.0.0.1", "fd00::1": "fd00::1",
+		"203.0.113.7": "hash:" + identity.HashKey("203.0.113.7").String()[:16],
+	} {
+		if got := shown(netip.MustParseAddr(address)); got != want {
+			t.Errorf("shown(%s) = %s, want %s", address, got, want)
+		}
+	}
 }

@@ -330,3 +330,49 @@ descriptors:
 		t.Errorf("another account = %d, want 200", status)
 	}
 }
+
+// TestC62OneClientHoweverItIsWritten: a port, brackets and spaces make no new client.
+func TestC62OneClientHoweverItIsWritten(t *testing.T) {
+	f := start(t, "domain: d\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: minute, requests_per_unit: 3 }\n",
+		Config{TrustedProxies: localNetworks()}, Deps{})
+	c := client(t, "127.0.0.1")
+	for i, from := range []string{"203.0.113.7", "203.0.113.7:51234", " 203.0.113.7 ", "::ffff:203.0.113.7", "[::ffff:203.0.113.7]:9"} {
+		want := 200
+		if i >= 3 {
+			want = 429
+		}
+		f.ask(c, "GET", "/", "X-Forwarded-For", from).want(t, from, want)
+	}
+	for i := range 4 {
+		from := fmt.Sprintf("[2001:db8::%d]:44%d", i+1, i)
+		want := 200
+		if i >= 3 {
+			want = 429
+		}
+		f.ask(c, "GET", "/", "X-Forwarded-For", from).want(t, from, want)
+	}
+	// What is no address is nobody new: the proxy itself counts.
+	for i, from := range []string{"unknown", "_hidden", "203.0.113.007", "junk:1"} {
+		want := 200
+		if i >= 3 {
+			want = 429
+		}
+		f.ask(c, "GET", "/", "X-Forwarded-For", from).want(t, from, want)
+	}
+}
+
+// TestC67OddKeys: keys of any form are told apart, also long ones that begin alike.
+func TestC67OddKeys(t *testing.T) {
+	long := strings.Repeat("k", 10<<10)
+	keys := []string{"a:b", "a|b", "{a}", "a b", "a\xff", "A:B", long + "1", long + "2"}
+	text := ""
+	for _, k := range keys {
+		text += keyLine(k, "ann", "free")
+	}
+	f, _ := withKeys(t, "domain: d\ndescriptors:\n  - key: api_key\n    rate_limit: { unit: minute, requests_per_unit: 1 }\n", text)
+	c := client(t, "127.0.0.1")
+	for _, k := range keys {
+		f.ask(c, "GET", "/", "X-Api-Key", k).want(t, fmt.Sprintf("the first call of %.20q", k), 200)
+		f.ask(c, "GET", "/", "X-Api-Key", k).want(t, fmt.Sprintf("the second call of %.20q", k), 429)
+	}
+}
