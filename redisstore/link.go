@@ -151,6 +151,7 @@ func (k *link) start(ctx context.Context, late bool) error {
 		k.install(ses)
 		return nil
 	}
+	err = k.hintTLS(err)
 	var e *Error
 	if !late || !errors.As(err, &e) || !e.transient {
 		return err
