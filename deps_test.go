@@ -37,7 +37,7 @@ var layers = map[string]layer{
 	"storetest":  {[]string{".", "algorithm", "internal/refmodel"}, "the suite knows the contract and the model, not who passes it"},
 
 	"rule":     {[]string{"."}, "rules speak of limits and know no store"},
-	"ruletest": {[]string{".", "rule", "identity", "httplimit", "memstore"}, "runs test files through the real limiter, in memory"},
+	"ruletest": {[]string{".", "rule", "identity", "httplimit", "memstore", "internal/spell"}, "runs test files through the real limiter, in memory"},
 	"identity": {[]string{"."}, "who is asking does not depend on how it is counted"},
 
 	"httplimit":       {[]string{".", "rule", "identity"}, "adapters see a store only through the contract"},
@@ -54,6 +54,7 @@ var layers = map[string]layer{
 	"internal/benchreport": {nil, "reads the output of go test -bench"},
 	"internal/rlsbench":    {nil, "a client of a published protocol knows nothing of who serves it"},
 	"internal/metrics":     {[]string{".", "rule", "httplimit"}, "metrics are one observer among others"},
+	"internal/spell":       {nil, "words need nothing of ours"},
 	"internal/rulewatch":   {[]string{"rule"}, "notices that rules have changed; what follows is for others"},
 	"internal/serve":       {[]string{"*"}, "the wiring knows all"},
 	"internal/cli":         {[]string{"*"}, "the commands know all"},

@@ -23,7 +23,7 @@ func asServed(f *settingFlags, environ []string, o *rule.Options) (*settings, er
 	}
 	o.IPv4Prefix, o.IPv6Prefix = s.IPv4Prefix, s.IPv6Prefix
 	o.MergeDomains = o.MergeDomains || s.MergeDomains
-	o.VerifiedKeys = s.Who.Keys != ""
+	o.VerifiedKeys = o.VerifiedKeys || s.Who.Keys != ""
 	o.MatchForm = serve.MatchForm(s.FoldPathCase)
 	o.Unfound = s.Config.Unfound
 	if s.Compat {
