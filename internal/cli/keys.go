@@ -6,12 +6,8 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -308,96 +304,4 @@ func revokeKeys(s Streams, f *keysFlags, what string, meant func(keyRow) bool, o
 		}
 	}
 	return nil
-}
-
-func checkKeys(name string, text []byte) error {
-	_, err := identity.ReadKeys(name, bytes.NewReader(text))
-	return keysFailed(err)
-}
-
-// keysFailed takes the package's name off what it says.
-func keysFailed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errors.New(strings.TrimPrefix(err.Error(), "identity: "))
-}
-
-// editKeys exchanges what a file of keys holds, all at once: others see the old file
-// or the new one. The file beside it, through which that is done, also keeps two
-// edits from happening at a time.
-func editKeys(name string, edit func([]byte) ([]byte, error)) (err error) {
-	if target, err := os.Readlink(name); err == nil {
-		return &failure{exitFailed, fmt.Sprintf("%s is a link to %s, and would be replaced by a file", name, target), "name the file itself"}
-	}
-	temporary := name + ".new"
-	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return &failure{exitFailed, fmt.Sprintf("%s is there: somebody else edits the keys", temporary), "try again; remove it if nobody does"}
-	}
-	if err != nil {
-		return fmt.Errorf("cannot edit keys: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = out.Close()
-			_ = os.Remove(temporary)
-		}
-	}()
-	text, err := os.ReadFile(name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cannot edit keys: %w", err)
-	}
-	if err := checkKeys(name, text); err != nil {
-		return err // a file that does not load is mended by hand first
-	}
-	changed, err := edit(slices.Clip(text))
-	if err != nil {
-		return err
-	}
-	if err := checkKeys(name, changed); err != nil {
-		return err
-	}
-	return writeKeys(out, name, changed)
-}
-
-func writeKeys(out *os.File, name string, text []byte) error {
-	if _, err := out.Write(text); err != nil {
-		return fmt.Errorf("cannot edit keys: %w", err)
-	}
-	if err := errors.Join(out.Sync(), out.Close(), os.Rename(out.Name(), name)); err != nil {
-		return fmt.Errorf("cannot edit keys: %w", err)
-	}
-	return nil
-}
-
-func newHash(s Streams) *cobra.Command {
-	return &cobra.Command{
-		Use:   "hash VALUE",
-		Short: "Print the hash by which keys files know an API key",
-		Long:  "It is the SHA-256 of the value, in hex. With - the value is read from standard input, without the end of its line.",
-		Example: `  caudal hash - < key
-  caudal hash k-123`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("such as caudal hash k-123", "hash takes one value")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			value := args[0]
-			if value == "-" {
-				text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 1<<20))
-				if err != nil {
-					return err
-				}
-				value = strings.TrimRight(string(text), "\r\n")
-			}
-			if value == "" {
-				return usagef("such as caudal hash k-123", "the value is empty")
-			}
-			_, err := fmt.Fprintln(s.Out, identity.HashKey(value))
-			return err
-		},
-	}
 }
