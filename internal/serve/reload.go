@@ -32,6 +32,7 @@ func (s *Server) Reload() error {
 	s.enforce(loaded)
 	s.log.Info("rules reloaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
 		"warnings", loaded.warned(), "hash", loaded.hash)
+	s.warnUnfound(loaded.domain.Keys())
 	s.warnOwn()
 	return nil
 }
