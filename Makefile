@@ -32,6 +32,10 @@ run-redis: build ## the same, two gateways on one Redis: one count for both
 test: deps lint ## what must pass before a change goes in
 	go test -race -shuffle=on ./...
 
+.PHONY: examples
+examples: ## test the Go programs in examples/, a module of its own
+	cd examples/adapters && go vet ./... && go test -race ./...
+
 .PHONY: deps
 deps: ## install the programs that the tests start, where they are missing
 	@scripts/install-deps.sh

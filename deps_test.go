@@ -88,7 +88,7 @@ var libraries = map[string]layer{
 	"github.com/sony/gobreaker/v2":            {[]string{"failover"}, "the circuit breaker around a store"},
 	"google.golang.org/grpc":                  {[]string{"envoyrls", "grpclimit", "retry/grpcretry", "internal/serve", "internal/rlsbench"}, "only what faces gRPC"},
 	"google.golang.org/genproto":              {[]string{"grpclimit", "retry/grpcretry"}, "the details of a gRPC status"},
-	"google.golang.org/protobuf":              {[]string{"envoyrls", "grpclimit", "internal/serve"}, "only what faces gRPC"},
+	"google.golang.org/protobuf":              {[]string{"envoyrls", "grpclimit", "retry/grpcretry", "internal/serve"}, "only what faces gRPC"},
 	"github.com/envoyproxy/go-control-plane":  {[]string{"envoyrls", "internal/serve", "internal/rlsbench"}, "Envoy's messages"},
 	"github.com/HdrHistogram/hdrhistogram-go": {[]string{"internal/rlsbench", "internal/gwbench"}, "quantiles of millions of times in little memory"},
 	"github.com/prometheus/client_golang":     {[]string{"internal/metrics", "internal/serve", "envoyrls"}, "metrics are one observer among others"},

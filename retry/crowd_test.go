@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -83,7 +84,7 @@ func serveLimited(t *testing.T, limit caudal.Limit) *limited {
 }
 
 func (l *limited) transport() *http.Transport {
-	return &http.Transport{MaxIdleConnsPerHost: 50, Dial: func(string, string) (net.Conn, error) { return l.pipes.dial() }}
+	return &http.Transport{MaxIdleConnsPerHost: 50, DialContext: func(context.Context, string, string) (net.Conn, error) { return l.pipes.dial() }}
 }
 
 // crowd is 50 goroutines, 20 calls each, and what became of them.

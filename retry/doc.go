@@ -1,6 +1,6 @@
-// Package retry is the client's side of a limit: it tries again what was refused
-// a moment ago, at a pace that helps the server, and can hold calls back so that they
-// are not refused at all.
+// Package retry is the client's side of a limit: it tries again what was refused,
+// at a pace that helps the server, and can hold calls back so that they are not
+// refused at all.
 //
 // Most programs need one name: [NewTransport], an http.RoundTripper.
 //
