@@ -262,3 +262,30 @@ func TestManyPasswordsForOneAccount(t *testing.T) {
 		t.Errorf("the same when the attack is over = %d, want 200", got)
 	}
 }
+
+// TestDevicesThatAreKnown: a device has its own few guesses, at any address; one
+// that alters its cookie is none that is known.
+func TestDevicesThatAreKnown(t *testing.T) {
+	s := newStreet(t)
+	guesses := 0
+	s.passed = func(*http.Request) int { guesses++; return 401 }
+	guess := func(i int, cookie string) {
+		r := httptest.NewRequest("POST", "/login", strings.NewReader("email=ana%40example.com&password=x"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Cookie", cookie)
+		s.ask(fmt.Sprintf("198.51.100.%d", i+1), r)
+	}
+	thief := s.returning()
+	for i := range 100 {
+		guess(i, thief)
+	}
+	if guesses != 10 {
+		t.Errorf("the API saw %d guesses of one known device at 100 addresses, want 10", guesses)
+	}
+	for i := range 100 {
+		guess(i, fmt.Sprintf("%s%02d", thief[:len(thief)-2], i))
+	}
+	if guesses != 10+20 {
+		t.Errorf("with 100 altered cookies the API saw %d more, want the 20 of all that nobody knows", guesses-10)
+	}
+}
