@@ -89,7 +89,7 @@ func (s *Store) takeLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, co
 	default:
 		sh.takeLocked(h, c.Limit, at, cost, apply, out)
 	}
-	if sh.journal != nil && sh.journal.placed >= 0 {
+	if sh.attend {
 		sh.identifyLocked(c.Limit, c.Key, at)
 	}
 }
@@ -196,7 +196,7 @@ func (s *Store) denyLocked(r *request, at caudal.Instant, calls []caudal.Call, o
 		if counting(&calls[i]) {
 			var counted caudal.Decision
 			sh.takeCountingLocked(h, &calls[i], at, calls[i].Cost, true, &counted)
-			if sh.journal != nil && sh.journal.placed >= 0 {
+			if sh.attend {
 				sh.identifyLocked(calls[i].Limit, calls[i].Key, at)
 			}
 			out[i].Remaining, out[i].ResetAfter = counted.Remaining, counted.ResetAfter

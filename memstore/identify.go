@@ -13,6 +13,10 @@ func (sh *shard) identifyLocked(l *caudal.Compiled, key []byte, at caudal.Instan
 }
 
 func (sh *shard) nameLocked(scope string, key []byte, at caudal.Instant) {
+	sh.attend = false
+	if sh.journal.placed < 0 {
+		return // dropped again already
+	}
 	if i, places := sh.journal.identify(scope, key); places > 0 {
 		sh.store.makeRoomLocked(sh, at, 0, places, i)
 	}

@@ -15,6 +15,7 @@ import (
 // What the key is called is kept here, since a hash does not tell, and is written
 // once, before the key's first state.
 type journal struct {
+	shard *shard
 	dirty []uint64 // one bit per slot: its state is newer than what is written
 	ids   []uint32 // one per slot: the key's number, and unwritten; 0 for none
 
@@ -44,16 +45,14 @@ const (
 	nameUnit = 32
 )
 
-func newJournal(s *scopes) *journal { return &journal{placed: -1, scopes: s} }
+func newJournal(sh *shard, s *scopes) *journal { return &journal{shard: sh, placed: -1, scopes: s} }
 
 // changedLocked notes that the state in slot i is newer than what is written.
 func (sh *shard) changedLocked(i int) {
-	if j := sh.journal; j != nil {
-		// A hot key's bit is nearly always set: writing it again would take the cache
-		// line from the other processors.
-		if w := &j.dirty[i>>6]; *w>>(i&63)&1 == 0 {
-			*w |= 1 << (i & 63)
-		}
+	// A hot key's bit is nearly always set: writing it again would take the cache
+	// line from the other processors.
+	if w := i >> 6; w < len(sh.dirty) && sh.dirty[w]>>(i&63)&1 == 0 {
+		sh.dirty[w] |= 1 << (i & 63)
 	}
 }
 
@@ -119,6 +118,7 @@ func (sh *shard) rebuildLocked() {
 
 func (j *journal) size(slots int) {
 	j.ids, j.dirty = make([]uint32, slots), make([]uint64, (slots+63)/64)
+	j.shard.dirty = j.dirty
 }
 
 // renew makes the whole shard unwritten.

@@ -75,7 +75,7 @@ func (s *Store) refundOne(at caudal.Instant, r *caudal.Refund) error {
 		sh := s.shardOf(h)
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
-		if sh.journal != nil && sh.journal.closed {
+		if sh.attend && sh.journal.closed {
 			return errClosed()
 		}
 		sh.creditLocked(h, r.Limit, at, r.N)
@@ -85,7 +85,7 @@ func (s *Store) refundOne(at caudal.Instant, r *caudal.Refund) error {
 	sh := s.shardOf(h)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.journal != nil && sh.journal.closed {
+	if sh.attend && sh.journal.closed {
 		return errClosed()
 	}
 	if !sh.refunded.add(r.Receipt.ID) {
@@ -166,7 +166,7 @@ func (s *Store) Reset(ctx context.Context, l *caudal.Compiled, key string) error
 	sh := s.shardOf(h)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.journal != nil && sh.journal.closed {
+	if sh.attend && sh.journal.closed {
 		return errClosed()
 	}
 	if i := sh.table.find(h); i >= 0 {

@@ -19,6 +19,8 @@ type shard struct {
 	table table
 	// ids numbers the charges, for receipts.
 	ids     uint64
+	attend  bool     // the journal wants to hear of this call, or has ended
+	dirty   []uint64 // the journal's, here because each charge looks at it
 	journal *journal // what the state file needs; nil without one
 	cursor  int      // the group to sweep next
 	number  uint64
@@ -113,6 +115,7 @@ func (sh *shard) markLocked(i int, d *caudal.Decision, h keyhash.Hash) {
 			sh.table.slot(i).setLevel(exhausted)
 		}
 	case !d.Allowed && !d.Never && i >= 0:
+		sh.changedLocked(i)
 		sh.table.slot(i).setLevel(refused)
 	}
 }
@@ -140,7 +143,7 @@ func (sh *shard) newSlotLocked(h keyhash.Hash, a caudal.Algorithm, at caudal.Ins
 	i := sh.table.insert(h)
 	sh.table.slot(i).setKey(h, a)
 	if sh.journal != nil {
-		sh.journal.placed = i
+		sh.journal.placed, sh.attend = i, true
 	}
 	return i
 }

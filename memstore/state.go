@@ -122,7 +122,7 @@ func (s *Store) StateStats() StateStats {
 // load fills the store with what the file holds.
 func (f *stateFile) load() error {
 	for n := range f.store.shards {
-		f.store.shards[n].journal = newJournal(&f.scopes)
+		f.store.shards[n].journal = newJournal(&f.store.shards[n], &f.scopes)
 	}
 	at := f.store.clock.Now()
 	for _, paths := range [][]string{{f.next()}, {f.o.Path, f.next()}} {

@@ -151,7 +151,7 @@ func (f *stateFile) close() error {
 	for n := range f.store.shards {
 		sh := &f.store.shards[n]
 		sh.mu.Lock()
-		sh.journal.closed = true
+		sh.journal.closed, sh.attend = true, true
 		sh.mu.Unlock()
 	}
 	err := f.write()

@@ -148,12 +148,12 @@ func (s *Store) TakeKey(ctx context.Context, at caudal.Instant, l *caudal.Compil
 	at = s.now(at)
 	sh := s.shardOf(h)
 	sh.mu.Lock()
-	if sh.journal != nil && sh.journal.closed {
+	if sh.attend && sh.journal.closed {
 		sh.mu.Unlock()
 		return d, errClosed()
 	}
 	sh.takeLocked(h, l, at, cost, true, &d)
-	if sh.journal != nil && sh.journal.placed >= 0 {
+	if sh.attend {
 		sh.identifyLocked(l, []byte(key), at)
 	}
 	sh.mu.Unlock()
