@@ -5,13 +5,18 @@ import "fmt"
 // form warns of a value in a form that no request has, such as a path with a slash
 // at its end.
 func (l *linter) form(n *node) {
-	if l.opts.MatchForm == nil || !l.opts.ForAttributes || !l.byAttributes || n.kind != exactValue && n.kind != wildcard {
+	if l.opts.MatchForm == nil || !l.opts.ForAttributes || n.kind != exactValue && n.kind != wildcard {
 		return
+	}
+	for above := n.parent; above != nil; above = above.parent {
+		if !isAttribute(above.key) {
+			return // matched by descriptor, if at all
+		}
 	}
 	if want := l.opts.MatchForm(n.key, n.value); want != n.value {
 		l.addNode(n, Warning{Code: "never-matches",
 			What: fmt.Sprintf("%s %q can never match", printable(n.key), clip(n.value)),
-			Why:  "requests have it in one form only, whatever their spelling, and this is another",
+			Why:  "requests have it in one form only, whatever their spelling, and this is another; a descriptor may have it",
 			Mend: "write " + clip(printable(want))})
 	}
 }

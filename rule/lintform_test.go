@@ -36,8 +36,9 @@ func TestValuesInAnotherFormAreWarnedOf(t *testing.T) {
 		!strings.Contains(got[0], "; write /login [") || !strings.Contains(got[1], "write /a* [") {
 		t.Errorf("the warnings are %q, want one of /login/ and one of /a*/, with what to write", got)
 	}
-	if got := found(t, opts, nodes+"  - {key: source_cluster, value: a}\n", "never-matches"); len(got) != 0 {
-		t.Errorf("beside keys of Envoy the warnings are %q, want none: its values are as it sends them", got)
+	const below = "  - {key: source_cluster, value: a, descriptors: [{key: path, value: /login/}]}\n"
+	if got := found(t, opts, below, "never-matches"); len(got) != 0 {
+		t.Errorf("below a key of Envoy the warnings are %q, want none: its values are as it sends them", got)
 	}
 	opts.ForAttributes = false
 	if got := found(t, opts, nodes, "never-matches"); len(got) != 0 {

@@ -67,7 +67,7 @@ func Run(name string, o rule.Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	domain, err := f.load(filepath.Dir(name), o)
+	domain, err := f.load(name, o)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,8 @@ func readBounded(name string) ([]byte, error) {
 }
 
 // load loads the rules that a test file names, relative to its folder.
-func (f *file) load(dir string, o rule.Options) (*rule.Domain, error) {
+func (f *file) load(name string, o rule.Options) (*rule.Domain, error) {
+	dir := filepath.Dir(name)
 	paths := []string{dir}
 	if len(f.rules) > 0 {
 		paths = nil
@@ -141,7 +142,12 @@ func (f *file) load(dir string, o rule.Options) (*rule.Domain, error) {
 		return nil, err
 	}
 	if f.domain == "" {
-		return set.Default()
+		domain, err := set.Default()
+		if err != nil {
+			return nil, rule.Errors{{Position: rule.Position{File: name, Line: 1, Column: 1},
+				What: strings.TrimPrefix(err.Error(), "rule: "), Hint: "write domain: NAME at the top of the tests"}}
+		}
+		return domain, nil
 	}
 	domain, ok := set.Domain(f.domain)
 	if !ok {

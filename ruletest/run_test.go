@@ -184,6 +184,11 @@ func TestRunRefuses(t *testing.T) {
 	if _, err := Run(name, rule.Options{}); err == nil || strings.Contains(err.Error(), `"tenant"`) || !strings.Contains(err.Error(), `"usr"`) {
 		t.Errorf("Run with a key of the rules and a mistyped attribute = %v, want the latter refused", err)
 	}
+	write(t, filepath.Join(dir, "c.yaml"), "domain: c\ndescriptors: [{key: user}]\n")
+	write(t, name, tests)
+	if _, err := Run(name, rule.Options{}); err == nil || !strings.Contains(err.Error(), "a_test.yaml:1:1: 2 domains are loaded: name one of a, c (write domain: NAME at the top of the tests)") {
+		t.Errorf("Run of two domains = %v", err)
+	}
 	write(t, name, "domain: b\n"+tests)
 	if _, err := Run(name, rule.Options{}); err == nil || !strings.Contains(err.Error(), `no domain "b"`) {
 		t.Errorf("Run of another domain = %v", err)
