@@ -109,8 +109,10 @@ func TestARealClientObeysThePushback(t *testing.T) {
 	if took := time.Since(start); took < 290*time.Millisecond {
 		t.Errorf("took %s, want at least the 300 ms that 4 calls need at 10/s", took)
 	}
-	if got := s.attempts.Load(); got < 7 || got > 8 {
-		t.Errorf("4 calls made %d attempts, want 7: each but the first is denied once", got)
+	// Each but the first is denied once, unless the machine stalls for 100 ms; none
+	// comes back too early.
+	if got := s.attempts.Load(); got < 5 || got > 7 {
+		t.Errorf("4 calls made %d attempts, want 7", got)
 	}
 }
 
