@@ -72,7 +72,7 @@ const (
 )
 
 // Keys are the API keys that are known. It does not change once made, is safe for
-// concurrent use, and takes about 55 bytes a key beside the name of its user.
+// concurrent use, and takes about 60 bytes a key beside the name of its user.
 // Make it with ReadKeys; the zero value knows no key.
 type Keys struct {
 	records []keyRecord
@@ -217,6 +217,18 @@ func (b *keysBuilder) add(k *keyLine) string {
 	b.keys.records = append(b.keys.records, r)
 	b.keys.slots[i] = uint32(len(b.keys.records))
 	return ""
+}
+
+// expect makes room for about so many keys, so that large files are read without
+// moving what was read again and again.
+func (b *keysBuilder) expect(n int) {
+	n = min(n, MaxKeys)
+	b.keys.records = make([]keyRecord, 0, n)
+	size := 16
+	for size < 2*n {
+		size *= 2
+	}
+	b.keys.slots = make([]uint32, size)
 }
 
 // grow doubles the slots and puts the keys in anew.

@@ -150,11 +150,17 @@ func TestManyKeys(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	start := time.Now()
-	k, err := ReadKeys("keys.jsonl", bytes.NewReader(text.Bytes()))
-	took := time.Since(start)
-	if err != nil {
-		t.Fatal(err)
+	var k *Keys
+	took := time.Hour
+	for range 3 { // others may be busy on the same machine
+		start := time.Now()
+		var err error
+		if k, err = ReadKeys("keys.jsonl", bytes.NewReader(text.Bytes())); err != nil {
+			t.Fatal(err)
+		}
+		if took = min(took, time.Since(start)); took <= bound {
+			break
+		}
 	}
 	ring.Set(k)
 	runtime.GC()

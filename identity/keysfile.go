@@ -55,6 +55,7 @@ func LoadKeys(file string) (*Keys, error) {
 // ReadKeys is LoadKeys for text from anywhere; the name is what errors call it.
 func ReadKeys(name string, r io.Reader) (*Keys, error) {
 	var b keysBuilder
+	b.expect(sizeOf(r) / usualLine)
 	var errs []error
 	lines := bufio.NewReaderSize(r, maxKeyLine)
 	for n := 1; ; n++ {
@@ -80,6 +81,22 @@ func ReadKeys(name string, r io.Reader) (*Keys, error) {
 		return nil, errors.Join(errs...)
 	}
 	return b.done(), nil
+}
+
+// usualLine is about how long a line is.
+const usualLine = 128
+
+// sizeOf gives how many bytes there are to read, and 0 where that is not known.
+func sizeOf(r io.Reader) int {
+	switch r := r.(type) {
+	case *os.File:
+		if info, err := r.Stat(); err == nil {
+			return int(info.Size())
+		}
+	case interface{ Len() int }:
+		return r.Len()
+	}
+	return 0
 }
 
 // line takes one line in.
