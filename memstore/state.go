@@ -172,7 +172,7 @@ func (f *stateFile) loadChain(paths []string) (done bool, err error) {
 		if chain[0].path == f.next() {
 			return false, nil
 		}
-		return false, f.keepAside(chain[0].path, &damage{chain[0].blocks0(), "the file is cut off before it is whole"})
+		return false, f.keepAside(chain[0].path, &damage{chain[0].size(), "the file is cut off before it is whole"})
 	}
 	if len(chain) == 2 && chain[1].session != chain[0].session {
 		_ = chain[1].file.Close() // it was only read
@@ -199,8 +199,8 @@ func (f *stateFile) loadFiles(chain []opened) error {
 	return nil
 }
 
-// blocks0 tells where what is missing would be.
-func (c *opened) blocks0() int64 {
+// size tells where what is missing would be.
+func (c *opened) size() int64 {
 	info, err := c.file.Stat()
 	if err != nil {
 		return 0

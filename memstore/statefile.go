@@ -110,7 +110,7 @@ func (f *stateFile) start() {
 	_ = f.flush() // told in the log and in the figures; it is tried again
 	go func() {
 		defer close(f.ended)
-		ticker := time.NewTicker(f.o.Interval * 3 / 4)
+		ticker := time.NewTicker(max(f.o.Interval*3/4, time.Millisecond))
 		defer ticker.Stop()
 		for {
 			select {

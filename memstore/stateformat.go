@@ -30,7 +30,7 @@ const (
 	stateMagic   = "caudal state\r\n\x1a\n"
 
 	headerSize = 64
-	blockSize0 = 36
+	blockHead  = 36
 	blockEnd   = 8
 	endMark    = 'e' | 'n'<<8 | 'd'<<16 | '\n'<<24
 
@@ -78,7 +78,7 @@ type block struct {
 }
 
 // blockSpace is left free at the front of a payload that is being made.
-const blockSpace = blockSize0
+const blockSpace = blockHead
 
 // seal makes a block of a payload that has blockSpace bytes free at its front.
 func (h block) seal(b []byte) []byte {
@@ -154,7 +154,7 @@ func torn(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.E
 // next gives a block and its payload, which is good until the next call; io.EOF
 // at the end of the file, errTorn where that is in the middle of a block.
 func (r *stateReader) next() (block, []byte, error) {
-	var head [blockSize0]byte
+	var head [blockHead]byte
 	n, err := io.ReadFull(r.r, head[:])
 	switch {
 	case err == io.EOF:
@@ -199,7 +199,7 @@ func (r *stateReader) read(whole int) ([]byte, error) {
 		return nil, err
 	}
 	payload, end := b[:whole-blockEnd], b[whole-blockEnd:]
-	last := r.offset+blockSize0+int64(whole) == r.size
+	last := r.offset+blockHead+int64(whole) == r.size
 	switch sum := binary.LittleEndian.Uint32(end); {
 	case last && binary.LittleEndian.Uint64(end) == 0:
 		return nil, errTorn // space was made for the block, and then the power went

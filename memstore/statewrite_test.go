@@ -31,18 +31,18 @@ func WithVersion(data []byte, version uint32) []byte {
 func WithChangedPayload(data []byte, r *rand.Rand) []byte {
 	data = bytes.Clone(data)
 	var blocks []int
-	for at := headerSize; at < len(data); at += blockSize0 + int(binary.LittleEndian.Uint32(data[at:])) + blockEnd {
+	for at := headerSize; at < len(data); at += blockHead + int(binary.LittleEndian.Uint32(data[at:])) + blockEnd {
 		if binary.LittleEndian.Uint32(data[at:]) > 0 {
 			blocks = append(blocks, at)
 		}
 	}
 	at := blocks[r.IntN(len(blocks))]
 	length := int(binary.LittleEndian.Uint32(data[at:]))
-	payload := data[at+blockSize0 : at+blockSize0+length]
+	payload := data[at+blockHead : at+blockHead+length]
 	for range 1 + r.IntN(3) {
 		payload[r.IntN(length)] = byte(r.Uint32())
 	}
-	binary.LittleEndian.PutUint32(data[at+blockSize0+length:], crc32.Checksum(payload, castagnoli))
+	binary.LittleEndian.PutUint32(data[at+blockHead+length:], crc32.Checksum(payload, castagnoli))
 	return data
 }
 
