@@ -5,7 +5,7 @@
 //
 // # What it costs
 //
-// One key takes about 40 bytes, without a pointer, so that the garbage collector
+// One key takes about 45 bytes, without a pointer, so that the garbage collector
 // has nothing to follow however many keys there are; a decision allocates
 // nothing and touches two cache lines. There is no goroutine and no timer: keys
 // that have become fresh again are dropped by the calls that come after, and by

@@ -144,16 +144,7 @@ descriptors:
 // them.
 func TestExplainAgreesWithMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		count := 0
-		tree := drawTree(t, 2, &count)
-		var b strings.Builder
-		b.WriteString("domain: d\ndescriptors:\n")
-		writeTree(&b, tree, "  ")
-		set, _, err := rule.Parse("tree.yaml", []byte(b.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, _ := set.Default()
+		d, _, text := drawDomain(t)
 		req := request{}
 		for _, key := range modelKeys {
 			values := modelValues
@@ -184,7 +175,7 @@ func TestExplainAgreesWithMatch(t *testing.T) {
 		d.Match(req, &m)
 		want := words(&m)
 		if got := strings.Join(applied, " | "); got != want || strings.Join(walked, " | ") != want {
-			t.Fatalf("Explain(%v) applies %q on the way %v, Match says %q\n%s", req, got, walked, want, b.String())
+			t.Fatalf("Explain(%v) applies %q on the way %v, Match says %q\n%s", req, got, walked, want, text)
 		}
 	})
 }

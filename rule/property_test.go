@@ -30,6 +30,24 @@ var (
 	modelNetTexts = []string{"10.*", "*.1", "2001*", "*:1"}
 )
 
+// drawDomain makes a random tree, the rules that it stands for, and their text.
+func drawDomain(t *rapid.T) (d *rule.Domain, tree []*treeNode, text string) {
+	count := 0
+	tree = drawTree(t, 2, &count)
+	var b strings.Builder
+	b.WriteString("domain: d\ndescriptors:\n")
+	writeTree(&b, tree, "  ")
+	set, _, err := rule.Parse("tree.yaml", []byte(b.String()))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b.String())
+	}
+	d, err = set.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, tree, b.String()
+}
+
 // drawTree makes random siblings, each unique, and their children.
 func drawTree(t *rapid.T, depth int, count *int) []*treeNode {
 	var list []*treeNode
@@ -164,16 +182,7 @@ func limitName(id string) string {
 // exactly when the naive walk says so.
 func TestMatchEqualsNaiveWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		count := 0
-		tree := drawTree(t, 2, &count)
-		var b strings.Builder
-		b.WriteString("domain: d\ndescriptors:\n")
-		writeTree(&b, tree, "  ")
-		set, _, err := rule.Parse("tree.yaml", []byte(b.String()))
-		if err != nil {
-			t.Fatalf("%v\n%s", err, b.String())
-		}
-		d, _ := set.Default()
+		d, tree, text := drawDomain(t)
 		var m rule.Match
 		toNaive, toReal := map[string]string{}, map[string]string{}
 		for range 20 {
@@ -198,7 +207,7 @@ func TestMatchEqualsNaiveWalk(t *testing.T) {
 				names = append(names, limitName(id))
 			}
 			if !slices.Equal(got, names) {
-				t.Fatalf("Match(%v) = %v, want %v\n%s", req, got, names, b.String())
+				t.Fatalf("Match(%v) = %v, want %v\n%s", req, got, names, text)
 			}
 			for i := range want {
 				if other, ok := toNaive[ids[i]]; ok && other != want[i] {
@@ -216,16 +225,7 @@ func TestMatchEqualsNaiveWalk(t *testing.T) {
 // TestDescriptorEqualsNaiveWalk is the same for an ordered list of entries.
 func TestDescriptorEqualsNaiveWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		count := 0
-		tree := drawTree(t, 2, &count)
-		var b strings.Builder
-		b.WriteString("domain: d\ndescriptors:\n")
-		writeTree(&b, tree, "  ")
-		set, _, err := rule.Parse("tree.yaml", []byte(b.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, _ := set.Default()
+		d, tree, text := drawDomain(t)
 		for range 20 {
 			var list []rule.Entry
 			for range rapid.IntRange(1, 3).Draw(t, "entries") {
@@ -250,7 +250,7 @@ func TestDescriptorEqualsNaiveWalk(t *testing.T) {
 			var m rule.Match
 			d.MatchDescriptor(list, &m)
 			if got := words(&m); got != want {
-				t.Fatalf("MatchDescriptor(%v) = %q, want %q\n%s", list, got, want, b.String())
+				t.Fatalf("MatchDescriptor(%v) = %q, want %q\n%s", list, got, want, text)
 			}
 		}
 	})
