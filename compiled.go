@@ -22,6 +22,7 @@ type Compiled struct {
 
 	failure   Failure
 	factor    float64
+	accuracy  Accuracy
 	standsFor *Compiled // of a local limit
 	local     atomic.Pointer[stand]
 
@@ -56,6 +57,9 @@ func (l Limit) Compile(name, scope string, opts ...CompileOption) (*Compiled, er
 	c := &Compiled{limit: l, name: name, scope: l.identity(scope), factor: DefaultLocalFactor}
 	for _, opt := range opts {
 		opt(c)
+	}
+	if err := CheckAccuracy(l.Algorithm, c.accuracy); err != nil {
+		return nil, err
 	}
 	c.hash = keyhash.String(c.scope)
 	c.capacity = l.Capacity()

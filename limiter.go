@@ -20,12 +20,19 @@ type Limiter struct {
 // Option changes a Limiter.
 type Option func(*options)
 
-type options struct{ name string }
+type options struct {
+	name     string
+	accuracy Accuracy
+}
 
 // WithName names the limit. The name is part of the counters' identity: two
 // limiters on one store with the same algorithm, period and name share their
 // counters, and with different names never do. The default name is empty.
 func WithName(name string) Option { return func(o *options) { o.name = name } }
+
+// Accurate sets how closely the limiter counts in a store that several instances
+// share; Exact when it is not given. It is kept when the limit changes.
+func Accurate(a Accuracy) Option { return func(o *options) { o.accuracy = a } }
 
 // New makes a limiter. The error wraps ErrInvalidLimit when the limit cannot be
 // used.
@@ -41,7 +48,7 @@ func New(store Store, limit Limit, opts ...Option) (*Limiter, error) {
 	if l.keyed, _ = store.(KeyStore); l.keyed == nil {
 		l.keyed = batchOfOne{store}
 	}
-	c, err := limit.Compile(o.name, l.scope)
+	c, err := limit.Compile(o.name, l.scope, WithAccuracy(o.accuracy))
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +74,8 @@ func (l *Limiter) Compiled() *Compiled { return l.limit.Load() }
 // what the keys have consumed is kept; another algorithm or period starts
 // fresh counters.
 func (l *Limiter) SetLimit(limit Limit) error {
-	c, err := limit.Compile(l.limit.Load().name, l.scope)
+	old := l.limit.Load()
+	c, err := limit.Compile(old.name, l.scope, WithAccuracy(old.accuracy))
 	if err != nil {
 		return err
 	}

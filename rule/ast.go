@@ -14,6 +14,7 @@ type ruleFile struct {
 	algorithm    caudal.Algorithm // of limits that name none
 	hasAlgorithm bool             // it was written
 	failure      failurePolicy    // of limits that say nothing
+	accuracy     caudal.Accuracy  // of limits that say nothing
 	deny         *Denial
 	descriptors  []*descriptor
 	ours         bool // some key is not one of the reference's
@@ -54,6 +55,12 @@ type rateLimit struct {
 	limit     caudal.Limit
 	percent   uint32 // enforce_percent; 100 when not written
 	failure   failurePolicy
+	accuracy  caudal.Accuracy
+}
+
+// options gives what a limit is compiled with beside its numbers.
+func (l *rateLimit) options() []caudal.CompileOption {
+	return []caudal.CompileOption{caudal.OnStoreError(l.failure.action, l.failure.factor), caudal.WithAccuracy(l.accuracy)}
 }
 
 // failurePolicy is on_store_error and local_factor.

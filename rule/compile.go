@@ -207,7 +207,7 @@ func (c *compiler) finish() {
 			continue
 		}
 		src := l.source()
-		compiled, err := src.limit.Compile(l.Name, l.scope(), caudal.OnStoreError(src.failure.action, src.failure.factor))
+		compiled, err := src.limit.Compile(l.Name, l.scope(), src.options()...)
 		if err != nil { // the reader has validated it
 			c.errs.add(&Error{Position: l.Position, Path: l.FilePath, What: err.Error()})
 			continue

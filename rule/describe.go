@@ -3,6 +3,8 @@ package rule
 import (
 	"fmt"
 	"strings"
+
+	"github.com/caudal-dev/caudal"
 )
 
 // Describe says in one plain sentence what the limit does and what it lets
@@ -23,6 +25,9 @@ func (l *Limit) Describe() string {
 	}
 	if l.EnforcePercent < 100 {
 		fmt.Fprintf(&b, "; enforced for %d %% of them", l.EnforcePercent)
+	}
+	if !l.Unlimited && l.Compiled.Accuracy() == caudal.Leased {
+		b.WriteString("; on Redis in batches that instances lease")
 	}
 	if !l.Unlimited {
 		b.WriteString("; worst case: " + l.Compiled.Limit().WorstCase().String())

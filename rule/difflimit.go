@@ -219,4 +219,7 @@ func (c *comparison) answers() {
 	if a, b := c.was.Compiled.LocalFactor(), c.is.Compiled.LocalFactor(); a != b {
 		c.detail("local_factor %v -> %v", a, b)
 	}
+	if a, b := c.was.Compiled.Accuracy(), c.is.Compiled.Accuracy(); a != b {
+		c.detail("accuracy %s -> %s", a, b)
+	}
 }

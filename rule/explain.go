@@ -84,6 +84,9 @@ type Applied struct {
 	CountWhen string `json:"count_when,omitempty"`
 	// Mode is "enforced", "shadow" or "quota".
 	Mode string `json:"mode"`
+	// Accuracy is "leased" where instances take the count from Redis in batches,
+	// and empty for exact.
+	Accuracy string `json:"accuracy,omitempty"`
 
 	limit *Limit
 }
@@ -139,6 +142,9 @@ func (e *explainer) finish(m *Match) {
 			a.CountWhen = c.Status.String()
 		}
 		a.Mode = modeWords(call.Mode)
+		if call.Limit.Accuracy() != caudal.Exact {
+			a.Accuracy = call.Limit.Accuracy().String()
+		}
 		e.out.Limits = append(e.out.Limits, a)
 		j++
 	}

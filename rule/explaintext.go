@@ -78,6 +78,9 @@ func (a *Applied) write(b *strings.Builder) {
 	case "quota":
 		b.WriteString("    a quota: it denies only when all quotas of the request do\n")
 	}
+	if a.Accuracy != "" {
+		b.WriteString("    leased: on Redis, instances take what is left in batches and spend them without asking\n")
+	}
 	if a.Cost != 1 {
 		fmt.Fprintf(b, "    cost: %d\n", a.Cost)
 	}

@@ -46,7 +46,7 @@ func (l *Limit) WithRequests(n uint32) (*caudal.Compiled, error) {
 		limit.Burst = inProportion(limit.Burst, n, limit.Requests)
 	}
 	limit.Requests = n
-	c, err := limit.Compile(l.Name, l.scope(), caudal.OnStoreError(src.failure.action, src.failure.factor))
+	c, err := limit.Compile(l.Name, l.scope(), src.options()...)
 	if err != nil {
 		return nil, err
 	}

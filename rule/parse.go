@@ -93,7 +93,7 @@ func tabNear(data []byte, line int) *yaml.Node {
 func (r *reader) ruleFile(root *yaml.Node) *ruleFile {
 	f := &ruleFile{name: r.file, algorithm: r.opts.defaultAlgorithm()}
 	fs, good := r.mapping(root, "", fileKeys)
-	f.ours = fs.anyOf("algorithm", "on_store_error", "local_factor", "on_deny")
+	f.ours = fs.anyOf("algorithm", "on_store_error", "local_factor", "on_deny", "accuracy")
 	if domain, ok := fs.get("domain"); ok {
 		f.domain, _ = r.word(domain)
 		f.domainPos = r.position(domain.value)
@@ -104,6 +104,7 @@ func (r *reader) ruleFile(root *yaml.Node) *ruleFile {
 		f.algorithm, f.hasAlgorithm = r.algorithm(algorithm, f.algorithm), true
 	}
 	f.failure = r.failurePolicy(fs, f.failure)
+	f.accuracy, _ = r.accuracy(fs, caudal.Exact)
 	if deny, ok := fs.get("on_deny"); ok {
 		f.deny = r.denial(deny)
 	}

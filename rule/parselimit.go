@@ -29,7 +29,7 @@ func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed boo
 	if n.Kind != yaml.MappingNode {
 		return nil
 	}
-	file.ours = file.ours || fs.anyOf("unit_multiplier", "algorithm", "burst", "queue", "max_wait", "timezone", "enforce_percent", "on_store_error", "local_factor")
+	file.ours = file.ours || fs.anyOf("unit_multiplier", "algorithm", "burst", "queue", "max_wait", "timezone", "enforce_percent", "on_store_error", "local_factor", "accuracy")
 	if f, ok := fs.get("name"); ok {
 		l.name, _ = r.word(f)
 	}
@@ -43,6 +43,7 @@ func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed boo
 	}
 	r.numbers(l, fs, file)
 	l.failure = r.failurePolicy(fs, file.failure)
+	l.accuracy = r.limitAccuracy(n, path, fs, l, file)
 	if good { // else the key may be there, misspelt
 		r.complete(l, n, path, fs)
 	}

@@ -68,6 +68,7 @@ func (f *ruleFile) print() (string, error) {
 	m.text("domain", f.domain)
 	m.word("algorithm", f.algorithm.String())
 	m.failure(f.failure, failurePolicy{})
+	m.accuracy(f.accuracy, caudal.Exact)
 	m.denial(f.deny)
 	m.list("descriptors", printDescriptors(f, f.descriptors))
 	var b strings.Builder
@@ -155,6 +156,7 @@ func (l *rateLimit) print(f *ruleFile) *yaml.Node {
 	}
 	m.number("enforce_percent", l.percent, l.percent < 100)
 	m.failure(l.failure, f.failure)
+	m.accuracy(l.accuracy, f.accuracy)
 	return m.node()
 }
 
@@ -189,6 +191,13 @@ func (m *yamlMap) failure(p, of failurePolicy) {
 	}
 	if p.factor > 0 && p.factor != of.factor {
 		m.word("local_factor", strconv.FormatFloat(p.factor, 'f', -1, 64))
+	}
+}
+
+// accuracy adds what differs from that of the file.
+func (m *yamlMap) accuracy(a, of caudal.Accuracy) {
+	if a != of {
+		m.word("accuracy", a.String())
 	}
 }
 

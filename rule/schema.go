@@ -75,7 +75,7 @@ var (
 		{"local_factor", true, valueSpec{kind: aFactor}, "How much more generous all local counts together are than the limit; 2 when absent."},
 		{"on_deny", true, mapping("on_deny"), "What a denied request is answered."},
 		{"descriptors", true, list("descriptor"), "The rules."},
-		{"accuracy", false, valueSpec{}, ""},
+		{"accuracy", true, oneOf(caudal.Accuracies), "How closely limits that say nothing are counted on Redis; exact when absent."},
 	}}
 	descriptorKeys = &keySpecs{of: "a descriptor", required: []string{"key"}, keys: []keySpec{
 		{"key", true, valueSpec{kind: aWord}, "The attribute of the request, such as remote_address, path or header:X-Tenant."},
@@ -110,7 +110,8 @@ var (
 		{"enforce_percent", true, number(0, 100), "For how many in a hundred clients the limit is enforced; 100 when absent."},
 		{"on_store_error", true, oneOf(failures), "What the limit does when its store is slow or gone."},
 		{"local_factor", true, valueSpec{kind: aFactor}, "How much more generous all local counts together are than the limit."},
-		{"fair", false, valueSpec{}, ""}, {"accuracy", false, valueSpec{}, ""}, {"scope", false, valueSpec{}, ""}, {"share", false, valueSpec{}, ""},
+		{"accuracy", true, oneOf(caudal.Accuracies), "How closely the limit is counted on Redis: exact, or leased, in batches that instances take; exact when absent."},
+		{"fair", false, valueSpec{}, ""}, {"scope", false, valueSpec{}, ""}, {"share", false, valueSpec{}, ""},
 	}}
 	replaceKeys = &keySpecs{of: "an entry of replaces", required: []string{"name"}, keys: []keySpec{
 		{"name", true, valueSpec{kind: aWord}, "The name of a limit."}}}
