@@ -41,7 +41,7 @@ var layers = map[string]layer{
 	"identity": {[]string{"."}, "who is asking does not depend on how it is counted"},
 
 	"httplimit":       {[]string{".", "rule", "identity"}, "adapters see a store only through the contract"},
-	"gateway":         {[]string{".", "rule", "identity", "httplimit"}, "adapters see a store only through the contract"},
+	"gateway":         {[]string{".", "rule", "identity", "httplimit", "retry"}, "adapters see a store only through the contract; it tries again as clients do"},
 	"decisionapi":     {[]string{".", "rule", "identity", "httplimit"}, "adapters see a store only through the contract"},
 	"grpclimit":       {[]string{".", "rule", "identity", "httplimit"}, "adapters see a store only through the contract; rules are decided by httplimit's Decider, so that HTTP and gRPC cannot differ"},
 	"envoyrls":        {[]string{".", "rule", "identity", "httplimit"}, "adapters see a store only through the contract; the observer is httplimit's"},

@@ -3,7 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,23 +21,25 @@ import (
 // Gateway limits requests and forwards those that may pass. Make it with New. It
 // is safe for concurrent use.
 type Gateway struct {
-	upstream  url.URL // scheme http or https
-	basePath  string  // escaped, without a slash at the end
-	limits    Decider
-	who       *identity.Resolver
-	newcomers *caudal.Limiter
-	ownHost   bool
-	upgrades  []string
-	log       *slog.Logger
-	proxy     httputil.ReverseProxy
+	routes     table
+	transports map[transportKey]http.RoundTripper
+	who        *identity.Resolver
+	newcomers  *caudal.Limiter
+	upgrades   []string
+	log        *slog.Logger
+	errorLog   *log.Logger // the same, for net/http
 }
 
 // New makes a gateway. The error names the option and a mend.
 func New(o Options) (*Gateway, error) {
+	settings, err := o.routes()
+	if err != nil {
+		return nil, err
+	}
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{upstream: *o.Upstream, limits: o.Limits, who: o.Identity, newcomers: o.NewVisitors, ownHost: o.UpstreamHost, upgrades: o.Upgrades, log: o.Logger}
+	g := &Gateway{transports: map[transportKey]http.RoundTripper{}, who: o.Identity, newcomers: o.NewVisitors, upgrades: o.Upgrades, log: o.Logger}
 	if g.who == nil {
 		g.who, _ = identity.New(identity.Options{}) // the zero Options are valid
 	}
@@ -47,38 +49,25 @@ func New(o Options) (*Gateway, error) {
 	if g.log == nil {
 		g.log = slog.Default()
 	}
-	transport := o.Transport
-	if transport == nil {
-		transport = newTransport(&o)
+	g.errorLog = slog.NewLogLogger(g.log.Handler(), slog.LevelWarn)
+	routes := make([]*route, len(settings))
+	for i, r := range settings {
+		if routes[i], err = g.newRoute(r, g.transport(&o, &r)); err != nil {
+			return nil, err
+		}
 	}
-	if g.upstream.Scheme == "h2c" {
-		g.upstream.Scheme = "http" // the transport knows
-	}
-	g.basePath = strings.TrimSuffix(identity.ForwardPath(o.Upstream), "/")
-	g.proxy = httputil.ReverseProxy{
-		Rewrite:        g.rewrite,
-		Transport:      transport,
-		ModifyResponse: g.modify,
-		ErrorHandler:   g.upstreamFailed,
-		ErrorLog:       slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
-		BufferPool:     buffers{},
-		// FlushInterval stays 0: ReverseProxy flushes event streams and responses of
-		// unknown length at each write by itself, and others need it not.
-	}
+	g.routes = newTable(routes, g.who.FoldsPathCase())
 	return g, nil
 }
 
 // Close closes the connections to the upstream that nobody uses. Requests under
 // way go on; shut the server down first.
 func (g *Gateway) Close() error {
-	if t, ok := g.proxy.Transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
+	for _, t := range g.transports {
+		closeIdle(t)
 	}
 	return nil
 }
-
-// outcomeKey finds the outcome of a request in its context.
-type outcomeKey struct{}
 
 // ServeHTTP decides about a request and forwards it or answers it.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -86,51 +75,63 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(http.StatusBadRequest, "the gateway forwards requests for paths only").Write(w, r)
 		return
 	}
-	watchBody(r)
-	if g.limits == nil {
-		g.proxy.ServeHTTP(w, r)
+	c := &call{Context: r.Context(), client: r, route: g.routes.find(r)}
+	if p := g.turnAway(c); p != nil {
+		p.Write(w, r)
 		return
 	}
-	o := g.limits.Decide(r)
-	defer o.Release()
-	if !o.Hold(r) {
-		o.Refuse(w, r)
-		return
+	boundBody(w, r, c.route.MaxBody)
+	if c.route.Limits != nil && !c.route.exempts(r) {
+		o := c.route.Limits.Decide(r)
+		defer o.Release()
+		if !o.Hold(r) {
+			o.Refuse(w, r)
+			return
+		}
+		c.outcome = o
 	}
-	ctx := context.WithValue(g.withClient(r.Context(), r), outcomeKey{}, o)
-	g.proxy.ServeHTTP(w, r.WithContext(ctx))
+	if d := c.route.Timeouts.Total; d > 0 && !isGRPC(r) {
+		defer c.boundTime(d)()
+	}
+	c.route.proxy.ServeHTTP(w, r.WithContext(c))
 }
 
-// setLimits adds the limits' headers to those of a response. It is done on the
-// response and not before the call, so that they meet the upstream's own, and do
-// not go out with its 1xx responses.
-func setLimits(ctx context.Context, h http.Header) {
-	if o, ok := ctx.Value(outcomeKey{}).(*httplimit.Outcome); ok {
-		o.SetHeaders(h)
+// turnAway gives the answer for a request that is forwarded nowhere and costs
+// nothing: nil for those that may go on.
+func (g *Gateway) turnAway(c *call) *httplimit.Problem {
+	var p httplimit.Problem
+	if c.route == nil {
+		p = problem(http.StatusNotFound, "nothing is served under this host and path")
+		return &p
 	}
-}
-
-// settle credits calls whose cost the response tells, or that it tells not to
-// count, before the headers say what remains. The gateway's own answer for an
-// upstream that gave none is a response without headers.
-func settle(ctx context.Context, status int, h http.Header) {
-	if o, ok := ctx.Value(outcomeKey{}).(*httplimit.Outcome); ok && o.PaysLater() {
-		o.Settle(ctx, status, h)
+	if most := c.route.MaxBody; most > 0 && c.client.ContentLength > most {
+		p = tooLong(most)
+		return &p
 	}
+	var literal bool
+	c.path, literal = c.route.strip(identity.ForwardPath(c.client.URL), g.routes.foldCase)
+	if !literal || g.routes.ambiguous(c.route, c.client) {
+		p = problem(http.StatusBadRequest, "the path can be read in two ways: write it without escapes, semicolons and dots")
+		return &p
+	}
+	return nil
 }
 
 func (g *Gateway) modify(res *http.Response) error {
-	settle(res.Request.Context(), res.StatusCode, res.Header)
-	setLimits(res.Request.Context(), res.Header)
-	g.setVisitor(res.Request.Context(), res.Header)
+	c := callOf(res.Request.Context())
+	c.letStream(res)
+	c.settle(res.StatusCode, res.Header)
+	c.setLimits(res.Header)
+	g.setVisitor(c, res.Header)
 	return nil
 }
 
 // upstreamFailed answers when the upstream does not: 504 when it took too long,
 // 413 when the client's body was cut off at its bound, 400 when it broke off by
 // itself, else 502.
-func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+func (rt *route) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
+	c, log := callOf(r.Context()), rt.g.log
+	if errors.Is(err, context.Canceled) && c.client.Context().Err() != nil {
 		// The client has gone; nobody reads this. What it was charged stays: hanging up
 		// before the response must not be a way to pay less.
 		w.WriteHeader(http.StatusBadGateway)
@@ -138,23 +139,24 @@ func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err err
 	}
 	p := problem(http.StatusBadGateway, "the server behind the gateway cannot be reached or gave no proper answer")
 	var timeout net.Error
-	var tooLong *http.MaxBytesError
+	var grown *http.MaxBytesError
 	var broken *bodyError
+	var slow *slowError
 	switch {
-	case errors.As(err, &broken) && !errors.As(err, &tooLong):
-		p = problem(http.StatusBadRequest, "the body cannot be read to its end")
-		g.log.Debug("client's body cannot be read", "method", r.Method, "error", err)
-		setLimits(r.Context(), w.Header())
+	case errors.As(err, &broken) && !errors.As(err, &grown):
+		p = broken.problem()
+		log.Debug("client's body cannot be read", "method", r.Method, "error", err)
+		c.setLimits(w.Header())
 		p.Write(w, r)
 		return
-	case errors.As(err, &tooLong): // who bounds the body wrapped it; the upstream is not to blame
-		p = problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than the %d bytes that the gateway takes", tooLong.Limit))
-	case errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &grown): // who bounds the body wrapped it; the upstream is not to blame
+		p = tooLong(grown.Limit)
+	case errors.As(err, &slow) || errors.As(err, &timeout) && timeout.Timeout() || errors.Is(context.Cause(c), context.DeadlineExceeded):
 		p = problem(http.StatusGatewayTimeout, "the server behind the gateway took too long to answer")
 	}
-	g.log.Warn("upstream failed", "upstream", g.upstream.Host, "method", r.Method, "status", p.Status, "error", err)
-	settle(r.Context(), p.Status, nil)
-	setLimits(r.Context(), w.Header())
+	log.Warn("upstream failed", "upstream", rt.Upstream.Host, "method", r.Method, "status", p.Status, "error", err)
+	c.settle(p.Status, nil)
+	c.setLimits(w.Header())
 	p.Write(w, r)
 }
 
@@ -163,10 +165,11 @@ func problem(status int, detail string) httplimit.Problem {
 }
 
 // rewrite makes the request for the upstream from the client's.
-func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
-	pr.Out.URL = g.target(pr.In.URL)
+func (rt *route) rewrite(pr *httputil.ProxyRequest) {
+	g := rt.g
+	pr.Out.URL = rt.target(pr.In.URL, callOf(pr.In.Context()).path)
 	pr.Out.Host = pr.In.Host
-	if g.ownHost {
+	if rt.UpstreamHost {
 		pr.Out.Host = ""
 	}
 	if !slices.ContainsFunc(g.upgrades, func(p string) bool { return strings.EqualFold(p, pr.Out.Header.Get("Upgrade")) }) {
@@ -181,14 +184,13 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 // target gives the URL for the upstream. It is made anew from the parts that are
 // known to be good, so that no odd form of the request line gets past the path
 // that was limited.
-func (g *Gateway) target(in *url.URL) *url.URL {
-	out := &url.URL{Scheme: g.upstream.Scheme, Host: g.upstream.Host, RawQuery: in.RawQuery, ForceQuery: in.ForceQuery}
-	path := identity.ForwardPath(in)
+func (rt *route) target(in *url.URL, path string) *url.URL {
+	out := &url.URL{Scheme: rt.scheme, Host: rt.Upstream.Host, RawQuery: in.RawQuery, ForceQuery: in.ForceQuery}
 	if path == "*" {
 		out.Path = path
 		return out
 	}
-	out.RawPath = g.basePath + path
+	out.RawPath = rt.basePath + path
 	out.Path = out.RawPath
 	if strings.Contains(out.RawPath, "%") {
 		if p, err := url.PathUnescape(out.RawPath); err == nil { // always: ForwardPath gives valid escapes

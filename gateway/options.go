@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -21,10 +23,16 @@ type Decider interface {
 
 // Options are the settings of a Gateway.
 type Options struct {
-	// Upstream is where requests go. Required. Its scheme is http, https (HTTP/2
+	// Upstream is where requests go. Required where there are no Routes. Its scheme is http, https (HTTP/2
 	// where the upstream offers it) or h2c (HTTP/2 without TLS). gRPC goes by HTTP/2
 	// in any case. A path is put before that of each request.
 	Upstream *url.URL
+
+	// Routes lead the requests of some hosts and paths to upstreams of their own,
+	// instead of Upstream. The most exact host that has a route for the path wins,
+	// then the longest path. A request that no route takes is answered 404 and
+	// charged nothing.
+	Routes []Route
 
 	// Limits decide. nil limits nothing.
 	Limits Decider
@@ -47,12 +55,26 @@ type Options struct {
 	// Timeouts towards the upstream.
 	Timeouts Timeouts
 
+	// MaxBody bounds the body of a request, in bytes; longer ones are answered 413.
+	// Default no bound.
+	MaxBody int64
+
+	// Retries say when a call that the upstream failed is tried again. Default never.
+	Retries Retries
+
+	// Exempt are paths that are never limited, for those who probe whether the API
+	// is well: GET, HEAD and gRPC calls of exactly these paths. Default none.
+	Exempt []string
+
+	// Shed says whether load is shed.
+	Shed Shed
+
 	// MaxIdleConns is how many idle connections to the upstream are kept. Default
 	// 512.
 	MaxIdleConns int
 
-	// Transport replaces the connections to the upstream; Timeouts and
-	// MaxIdleConns mean nothing then.
+	// Transport replaces the connections to the upstream; of Timeouts only Total
+	// counts then, and MaxIdleConns means nothing.
 	Transport http.RoundTripper
 
 	// Logger gets a line for each upstream failure. Default slog.Default().
@@ -71,6 +93,20 @@ type Timeouts struct {
 	ResponseHeader time.Duration
 	// Idle is how long an unused connection is kept. Default 90s.
 	Idle time.Duration
+	// Total is for a whole call, to the end of the response's body; retries are
+	// part of it. Upgraded connections, event streams and gRPC have none. Default no
+	// bound.
+	Total time.Duration
+}
+
+// or gives the timeouts with those that are zero taken from others.
+func (t Timeouts) or(others Timeouts) Timeouts {
+	t.Dial = cmp.Or(t.Dial, others.Dial)
+	t.TLSHandshake = cmp.Or(t.TLSHandshake, others.TLSHandshake)
+	t.ResponseHeader = cmp.Or(t.ResponseHeader, others.ResponseHeader)
+	t.Idle = cmp.Or(t.Idle, others.Idle)
+	t.Total = cmp.Or(t.Total, others.Total)
+	return t
 }
 
 func orDefault(d, fallback time.Duration) time.Duration {
@@ -83,20 +119,23 @@ func orDefault(d, fallback time.Duration) time.Duration {
 	return d
 }
 
-func (o *Options) validate() error {
-	u := o.Upstream
+func checkUpstream(u *url.URL) error {
 	switch {
 	case u == nil:
-		return fmt.Errorf("gateway: no upstream: give a URL such as http://127.0.0.1:3000")
+		return errors.New("no upstream: give a URL such as http://127.0.0.1:3000")
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
-		return fmt.Errorf("gateway: upstream %q: the scheme must be http, https or h2c, as in http://127.0.0.1:3000", u.Redacted())
+		return fmt.Errorf("upstream %q: the scheme must be http, https or h2c, as in http://127.0.0.1:3000", u.Redacted())
 	case u.Host == "":
-		return fmt.Errorf("gateway: upstream %q has no host: write it as http://127.0.0.1:3000", u.Redacted())
+		return fmt.Errorf("upstream %q has no host: write it as http://127.0.0.1:3000", u.Redacted())
 	case u.User != nil:
-		return fmt.Errorf("gateway: upstream %q carries credentials: leave them to the clients", u.Redacted())
+		return fmt.Errorf("upstream %q carries credentials: leave them to the clients", u.Redacted())
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("gateway: upstream %q has a query or fragment: only a path can be put before requests", u.Redacted())
+		return fmt.Errorf("upstream %q has a query or fragment: only a path can be put before requests", u.Redacted())
 	}
+	return nil
+}
+
+func (o *Options) validate() error {
 	for _, p := range o.Upgrades {
 		if strings.EqualFold(p, "h2c") {
 			return fmt.Errorf("gateway: upgrades to h2c would carry requests past the limits: leave it out; clients can speak HTTP/2 with the gateway itself")

@@ -3,7 +3,6 @@ package gateway
 import (
 	"net"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -13,26 +12,44 @@ type transport struct {
 	usual, h2c *http.Transport
 }
 
-func newTransport(o *Options) http.RoundTripper {
-	h2c := dialer(o)
+// transportKey is what connections are made by. Routes that agree in it share them.
+type transportKey struct {
+	timeouts Timeouts
+	h2c      bool
+}
+
+// transport gives the connections for a route.
+func (g *Gateway) transport(o *Options, r *Route) http.RoundTripper {
+	key := transportKey{r.Timeouts, r.Upstream.Scheme == "h2c"}
+	key.timeouts.Total = 0 // not theirs
+	t := g.transports[key]
+	if t == nil {
+		if t = o.Transport; t == nil {
+			t = newTransport(&key, o.MaxIdleConns)
+		}
+		g.transports[key] = t
+	}
+	return t
+}
+
+func newTransport(key *transportKey, maxIdle int) http.RoundTripper {
+	h2c := dialer(&key.timeouts, maxIdle)
 	h2c.Protocols = new(http.Protocols)
 	h2c.Protocols.SetUnencryptedHTTP2(true)
-	if o.Upstream.Scheme == "h2c" {
+	if key.h2c {
 		return h2c
 	}
-	usual := dialer(o)
+	usual := dialer(&key.timeouts, maxIdle)
 	usual.Protocols = new(http.Protocols)
 	usual.Protocols.SetHTTP1(true)
 	usual.Protocols.SetHTTP2(true)
 	return &transport{usual: usual, h2c: h2c}
 }
 
-func dialer(o *Options) *http.Transport {
-	idle := o.MaxIdleConns
+func dialer(t *Timeouts, idle int) *http.Transport {
 	if idle <= 0 {
 		idle = 512
 	}
-	t := &o.Timeouts
 	dial := net.Dialer{Timeout: orDefault(t.Dial, 5*time.Second), KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		// No proxy of the environment: the upstream is where it was said to be.
@@ -50,7 +67,7 @@ func dialer(o *Options) *http.Transport {
 }
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme == "http" && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") && r.ProtoMajor == 2 {
+	if r.URL.Scheme == "http" && isGRPC(r) && r.ProtoMajor == 2 {
 		return t.h2c.RoundTrip(r)
 	}
 	return t.usual.RoundTrip(r)
@@ -60,4 +77,10 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 func (t *transport) CloseIdleConnections() {
 	t.usual.CloseIdleConnections()
 	t.h2c.CloseIdleConnections()
+}
+
+func closeIdle(t http.RoundTripper) {
+	if t, ok := t.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
 }

@@ -8,30 +8,17 @@ import (
 	"github.com/caudal-dev/caudal/identity"
 )
 
-// clientRequest finds in a request's context what the client sent, where visitors
-// are known again.
-type clientRequest struct{}
-
-// withClient keeps the client's request for the response, where that will need it.
-func (g *Gateway) withClient(ctx context.Context, r *http.Request) context.Context {
-	if g.who.Visitors() == nil || g.newcomers == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, clientRequest{}, r)
-}
-
 // setVisitor gives a visitor a cookie by which it is known again. It is called for
 // calls that were let through only: a client that is denied must not get a new
 // identity for its trouble. Newcomers of one address get no more than NewVisitors
 // allows; the others go on sharing what the address has.
-func (g *Gateway) setVisitor(ctx context.Context, h http.Header) {
-	r, ok := ctx.Value(clientRequest{}).(*http.Request)
-	if !ok || cachedByOthers(h) {
+func (g *Gateway) setVisitor(c *call, h http.Header) {
+	r, visitors := c.client, g.who.Visitors()
+	if visitors == nil || g.newcomers == nil || c.outcome == nil || cachedByOthers(h) {
 		return
 	}
-	visitors := g.who.Visitors()
 	fresh, renew := visitors.Due(r)
-	if fresh && !g.mayCome(ctx, r) || !fresh && !renew {
+	if fresh && !g.mayCome(c, r) || !fresh && !renew {
 		return
 	}
 	h.Add("Set-Cookie", visitors.Cookie(r, g.secure(r)).String())

@@ -166,3 +166,6 @@ func (v *Resolver) SpeaksForProxy(name string) bool {
 
 // Visitors gives what verifies visitors' cookies, nil when there is nothing.
 func (v *Resolver) Visitors() *Visitors { return v.visitors }
+
+// FoldsPathCase reports whether letter case in paths says nothing.
+func (v *Resolver) FoldsPathCase() bool { return v.foldPath }

@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/caudal-dev/caudal/httplimit"
+)
+
+// call is one request under way. It is the context of that request as well, so
+// that what handles the response finds it, at the price of one allocation.
+type call struct {
+	context.Context // of the client's request
+	client          *http.Request
+	route           *route
+	path            string             // what the upstream is asked for, escaped, below its own path
+	outcome         *httplimit.Outcome // nil when nothing limits the call
+	timer           *time.Timer        // ends the call; nil without such a bound
+}
+
+type callKey struct{}
+
+// Value gives the call itself under its key.
+func (c *call) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// callOf finds the call of a context, which is that of a request of this package.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// setLimits adds the limits' headers to those of a response. It is done on the
+// response and not before the call, so that they meet the upstream's own, and do
+// not go out with its 1xx responses.
+func (c *call) setLimits(h http.Header) {
+	if c.outcome != nil {
+		c.outcome.SetHeaders(h)
+	}
+}
+
+// settle credits calls whose cost the response tells, or that it tells not to
+// count, before the headers say what remains. The gateway's own answer for an
+// upstream that gave none is a response without headers.
+func (c *call) settle(status int, h http.Header) {
+	if c.outcome != nil && c.outcome.PaysLater() {
+		c.outcome.Settle(c, status, h)
+	}
+}
