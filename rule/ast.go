@@ -35,6 +35,8 @@ type descriptor struct {
 	cost    *Cost
 	count   *CountWhen
 	deny    *Denial
+	// priority is 0 when not written.
+	priority Priority
 
 	detailedMetric bool
 	valueToMetric  bool

@@ -116,7 +116,8 @@ func (c *compiler) duplicate(d, twin *descriptor) {
 func (c *compiler) node(d *descriptor, parent *node) *node {
 	c.order++
 	c.keys[d.key] = true
-	n := &node{key: d.key, value: d.value, order: c.order, parent: parent, source: d, missing: d.missing, cost: d.cost, count: d.count, deny: d.deny}
+	n := &node{key: d.key, value: d.value, order: c.order, parent: parent, source: d, missing: d.missing, cost: d.cost, count: d.count, deny: d.deny, priority: d.priority}
+	c.domain.priorities = c.domain.priorities || d.priority != 0
 	if parent != nil {
 		n.inherit(parent.cost, parent.count, parent.deny)
 	} else {

@@ -139,6 +139,7 @@ func (d *differ) domain(name string, a, b *Domain) {
 		}
 	}
 	d.exemptions(name, a, b)
+	d.priorities(name, a, b)
 	d.order(name, &a.root, &b.root)
 }
 
@@ -199,13 +200,38 @@ func (d *differ) exemptions(name string, a, b *Domain) {
 	}
 }
 
-func (ix *index) exempt(found map[string]*node) {
-	visit := func(n *node) {
-		if len(n.limits) == 0 && n.below.empty() {
+// priorities are compared by descriptor: many stand where there is no limit.
+func (d *differ) priorities(name string, a, b *Domain) {
+	old, now := map[string]*node{}, map[string]*node{}
+	a.root.prioritized(old)
+	b.root.prioritized(now)
+	for place, n := range old {
+		if _, kept := now[place]; !kept {
+			d.add(Change{Kind: Removed, Domain: name, Rule: n.words(), Old: "priority " + n.priority.String(), Position: n.source.pos})
+		}
+	}
+	for place, n := range now {
+		was, had := old[place]
+		switch {
+		case !had:
+			d.add(Change{Kind: Added, Domain: name, Rule: n.words(), New: "priority " + n.priority.String(), Position: n.source.pos})
+		case was.priority != n.priority:
+			d.add(Change{Kind: Changed, Domain: name, Rule: n.words(), Old: "priority " + was.priority.String(), New: "priority " + n.priority.String(),
+				Details: []string{fmt.Sprintf("priority %s -> %s", was.priority, n.priority)}, Position: n.source.pos})
+		}
+	}
+}
+
+func (ix *index) prioritized(found map[string]*node) {
+	ix.each(func(n *node) {
+		if n.priority != 0 {
 			found[string(n.appendPath(nil))] = n
 		}
-		n.below.exempt(found)
-	}
+		n.below.prioritized(found)
+	})
+}
+
+func (ix *index) each(visit func(*node)) {
 	for _, g := range ix.groups {
 		for _, n := range g.nodes {
 			visit(n)
@@ -214,4 +240,13 @@ func (ix *index) exempt(found map[string]*node) {
 	for _, n := range ix.anyKeys {
 		visit(n)
 	}
+}
+
+func (ix *index) exempt(found map[string]*node) {
+	ix.each(func(n *node) {
+		if len(n.limits) == 0 && n.below.empty() {
+			found[string(n.appendPath(nil))] = n
+		}
+		n.below.exempt(found)
+	})
 }

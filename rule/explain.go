@@ -26,6 +26,9 @@ type Explanation struct {
 	Rejected string `json:"rejected,omitempty"`
 	// Unlimited says that a rule with unlimited: true matched.
 	Unlimited bool `json:"unlimited,omitempty"`
+	// Priority is the request's when there is not room for all; empty when no rule
+	// says one, or by descriptor.
+	Priority string `json:"priority,omitempty"`
 }
 
 // Step is one choice among the siblings of a key.
@@ -57,6 +60,8 @@ type Chosen struct {
 	// Exempt says that it has neither limits nor children, so that nothing of its
 	// branch applies.
 	Exempt bool `json:"exempt,omitempty"`
+	// Priority is what the descriptor itself says.
+	Priority string `json:"priority,omitempty"`
 }
 
 // Lost is a sibling that was not chosen.
@@ -127,6 +132,7 @@ type explainer struct {
 // the match lacks was replaced.
 func (e *explainer) finish(m *Match) {
 	e.out.Rejected, e.out.Unlimited = m.Rejected, m.Unlimited
+	e.out.Priority = m.Priority.String()
 	e.out.Limits = []Applied{}
 	j := 0
 	for _, a := range e.walked {
@@ -223,7 +229,7 @@ func (e *explainer) enter(step *Step, n *node, counter []string) {
 }
 
 func (e *explainer) chosen(n *node) *Chosen {
-	c := &Chosen{Rule: n.words(), Position: n.source.pos, Exempt: len(n.limits) == 0 && n.below.empty()}
+	c := &Chosen{Rule: n.words(), Position: n.source.pos, Exempt: len(n.limits) == 0 && n.below.empty(), Priority: n.priority.String()}
 	for _, l := range n.limits {
 		c.Limits = append(c.Limits, l.Name)
 	}

@@ -22,6 +22,9 @@ func (e *Explanation) String() string {
 	if len(e.Replaced) > 0 {
 		fmt.Fprintf(&b, "replaced, so not checked: %s\n\n", strings.Join(e.Replaced, ", "))
 	}
+	if e.Priority != "" {
+		fmt.Fprintf(&b, "priority when there is not room for all: %s\n\n", e.Priority)
+	}
 	if len(e.Limits) == 0 {
 		b.WriteString("no limit applies\n")
 		return b.String()
@@ -61,6 +64,9 @@ func (s *Step) write(b *strings.Builder, indent string) {
 		fmt.Fprintf(b, "%s     it has no limit and no children: the branch is exempt\n", indent)
 	} else if c != nil && len(c.Limits) > 0 {
 		fmt.Fprintf(b, "%s     with %s\n", indent, strings.Join(c.Limits, ", "))
+	}
+	if c := s.Chosen; c != nil && c.Priority != "" {
+		fmt.Fprintf(b, "%s     priority %s\n", indent, c.Priority)
 	}
 	for i := range s.Below {
 		s.Below[i].write(b, indent+"    ")

@@ -21,6 +21,7 @@ type node struct {
 	cost               *Cost // own or inherited, as are count and deny
 	count              *CountWhen
 	deny               *Denial
+	priority           Priority // its own; 0 when it says none
 
 	limits    []*Limit
 	below     index

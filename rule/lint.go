@@ -255,6 +255,7 @@ func (l *linter) tree(ix *index) {
 
 func (l *linter) node(n *node) {
 	l.methods(n)
+	l.priorityLints(n)
 	l.form(n)
 	l.unfound(n)
 	if n.coveredBy != nil {

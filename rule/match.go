@@ -41,6 +41,10 @@ type Match struct {
 	Unlimited bool
 	// Exempt is that rule, the last of several; nil when there is none.
 	Exempt *Limit
+	// Priority is the request's: in each branch that of the deepest descriptor that
+	// says one, and of all branches the highest; 0 when none says one. Only matching
+	// by attributes tells it.
+	Priority Priority
 
 	keys     []byte // the calls' keys one after another
 	scratch  [64]byte
@@ -56,7 +60,7 @@ func (m *Match) Reset() {
 	clear(m.Limits)
 	clear(m.suppress)
 	m.Calls, m.Limits, m.suppress = m.Calls[:0], m.Limits[:0], m.suppress[:0]
-	m.Rejected, m.Unlimited, m.Exempt = "", false, nil
+	m.Rejected, m.Unlimited, m.Exempt, m.Priority = "", false, nil, 0
 	if m.keys = m.keys[:0]; cap(m.keys) > maxKept {
 		m.keys = nil
 	}
@@ -67,7 +71,7 @@ func (m *Match) Reset() {
 func (d *Domain) Match(req Request, m *Match) {
 	m.Reset()
 	w := walker{domain: d, req: req, m: m}
-	w.level(&d.root, span{})
+	m.Priority = w.level(&d.root, span{})
 	if d.replaces {
 		m.Replace()
 	}
@@ -86,22 +90,24 @@ type walker struct {
 // span is a part of Match.keys: the key of the path walked so far.
 type span struct{ start, end int }
 
-// level walks all branches below one node.
-func (w *walker) level(ix *index, path span) {
+// level walks all branches below one node, and gives the highest priority that
+// they say.
+func (w *walker) level(ix *index, path span) (priority Priority) {
 	for _, g := range ix.groups {
 		if g.address {
-			w.address(g, path)
+			priority = max(priority, w.address(g, path))
 			continue
 		}
 		v, ok := w.req.Attribute(g.key)
 		if !ok || v == "" && g.emptyIsAbsent() {
-			w.absent(g, path)
+			priority = max(priority, w.absent(g, path))
 			continue
 		}
 		if n := g.pick(v); n != nil {
-			w.enter(n, w.m.extend(path, n, n.sharedByAttribute, v))
+			priority = max(priority, w.enter(n, w.m.extend(path, n, n.sharedByAttribute, v)))
 		}
 	}
+	return priority
 }
 
 // emptyIsAbsent reports whether an empty value counts as none. Where an absent
@@ -111,32 +117,28 @@ func (g *group) emptyIsAbsent() bool {
 	return g.identity || g.any != nil && g.any.missing != MissingSkip
 }
 
-func (w *walker) address(g *group, path span) {
+func (w *walker) address(g *group, path span) Priority {
 	a := w.client()
 	if !a.IsValid() {
-		w.absent(g, path)
-		return
+		return w.absent(g, path)
 	}
 	n := g.pickAddr(a, w.m.scratch[:0])
-	if n == nil {
-		return
+	switch {
+	case n == nil:
+		return 0
+	case n.kind == exactValue:
+		return w.enter(n, path)
+	case n.sharedByAttribute:
+		return w.enter(n, w.m.extend(path, n, true, ""))
 	}
-	if n.kind == exactValue {
-		w.enter(n, path)
-		return
-	}
-	if n.sharedByAttribute {
-		w.enter(n, w.m.extend(path, n, true, ""))
-		return
-	}
-	w.enter(n, w.m.extendAddr(path, keyValue, w.domain.group(a)))
+	return w.enter(n, w.m.extendAddr(path, keyValue, w.domain.group(a)))
 }
 
 // absent walks on with a request that lacks the attribute.
-func (w *walker) absent(g *group, path span) {
+func (w *walker) absent(g *group, path span) Priority {
 	n := g.any
 	if n == nil {
-		return
+		return 0
 	}
 	switch n.missing {
 	case MissingReject:
@@ -145,22 +147,27 @@ func (w *walker) absent(g *group, path span) {
 		}
 	case MissingIP:
 		if a := w.client(); a.IsValid() {
-			w.enter(n, w.m.extendAddr(path, keyByAddress, w.domain.group(a)))
-			return
+			return w.enter(n, w.m.extendAddr(path, keyByAddress, w.domain.group(a)))
 		}
-		w.enter(n, w.m.extendTag(path, keyMissing))
+		return w.enter(n, w.m.extendTag(path, keyMissing))
 	case MissingShared:
-		w.enter(n, w.m.extendTag(path, keyMissing))
+		return w.enter(n, w.m.extendTag(path, keyMissing))
 	}
+	return 0
 }
 
-func (w *walker) enter(n *node, path span) {
+// enter takes a node's limits and walks on below it. What is said below it
+// outdoes what it says itself.
+func (w *walker) enter(n *node, path span) Priority {
 	cost := uint32(1)
 	if n.cost != nil && len(n.limits) > 0 {
 		cost = n.cost.charge(w.req)
 	}
 	w.m.add(n, path, cost)
-	w.level(&n.below, path)
+	if below := w.level(&n.below, path); below != 0 {
+		return below
+	}
+	return n.priority
 }
 
 func (w *walker) client() netip.Addr {

@@ -22,6 +22,9 @@ func (r *reader) answers(d *descriptor, fs fields) {
 	if f, ok := fs.get("on_deny"); ok {
 		d.deny = r.denial(f)
 	}
+	if f, ok := fs.get("priority"); ok {
+		d.priority = r.priority(f)
+	}
 	if f, ok := fs.get("detailed_metric"); ok {
 		d.detailedMetric, _ = r.flag(f)
 	}

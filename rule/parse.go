@@ -156,7 +156,7 @@ func (r *reader) descriptors(f field, file *ruleFile, depth int) []*descriptor {
 
 func (r *reader) descriptor(n *yaml.Node, path string, file *ruleFile, depth int) *descriptor {
 	fs, good := r.mapping(n, path, descriptorKeys)
-	file.ours = file.ours || fs.anyOf("rate_limits", "missing", "cost", "count_when", "on_deny")
+	file.ours = file.ours || fs.anyOf("rate_limits", "missing", "cost", "count_when", "priority", "on_deny")
 	if !good && len(fs) == 0 {
 		return nil
 	}

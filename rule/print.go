@@ -104,6 +104,9 @@ func (d *descriptor) print(f *ruleFile) *yaml.Node {
 	}
 	m.cost(d.cost)
 	m.countWhen(d.count)
+	if d.priority != 0 {
+		m.word("priority", d.priority.String())
+	}
 	m.denial(d.deny)
 	m.flag("detailed_metric", d.detailedMetric)
 	m.flag("value_to_metric", d.valueToMetric)

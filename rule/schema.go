@@ -93,7 +93,8 @@ var (
 		{"detailed_metric", true, flag(), "Metrics name the values of every level."},
 		{"value_to_metric", true, flag(), "Metrics name the value of this level."},
 		{"metadata", true, valueSpec{kind: freeMapping}, "Anything; given to those who asked, with the decision."},
-		{"concurrency", false, valueSpec{}, ""}, {"priority", false, valueSpec{}, ""},
+		{"priority", true, oneOf(Priorities), "How important the requests are when there is not room for all; normal when absent."},
+		{"concurrency", false, valueSpec{}, ""},
 	}}
 	limitKeys = &keySpecs{of: "a rate limit", keys: []keySpec{
 		{"name", true, valueSpec{kind: aWord}, "What people see; tells limits of one list apart."},

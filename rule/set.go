@@ -59,7 +59,9 @@ type Domain struct {
 	limits   []*Limit
 	keys     []string
 	replaces bool // some limit replaces another
-	v4, v6   int  // bits of an address that make one counter
+	// priorities says that some rule gives one.
+	priorities bool
+	v4, v6     int // bits of an address that make one counter
 }
 
 // Name gives the domain's name.
@@ -72,6 +74,9 @@ func (d *Domain) Limits() []*Limit { return slices.Clone(d.limits) }
 // who make requests know which attributes are worth working out. Header names
 // are in canonical form, such as "header:X-Tenant".
 func (d *Domain) Keys() []string { return slices.Clone(d.keys) }
+
+// HasPriorities reports whether some rule says a priority.
+func (d *Domain) HasPriorities() bool { return d.priorities }
 
 // Limit is one rate_limit of the rules.
 type Limit struct {
