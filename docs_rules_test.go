@@ -30,7 +30,7 @@ func TestRuleFilesOnPagesLoad(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text[b[2]:b[3]]), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, warnings, err := rule.Options{ForAttributes: true}.Load(file)
+			_, warnings, err := rule.Options{ForAttributes: true, AllRegions: true}.Load(file)
 			if err != nil {
 				t.Errorf("%s:%d: %v", page, line, err)
 			}
@@ -73,7 +73,7 @@ func TestTestFilesOnPagesPass(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			report, err := ruletest.Run(tests, rule.Options{})
+			report, err := ruletest.Run(tests, rule.Options{AllRegions: true})
 			if err != nil {
 				t.Errorf("%s:%d: %v", page, 1+strings.Count(text[:b[2]], "\n"), err)
 			} else if report.Failed() > 0 {

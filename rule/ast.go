@@ -58,6 +58,9 @@ type rateLimit struct {
 	percent   uint32 // enforce_percent; 100 when not written
 	failure   failurePolicy
 	accuracy  caudal.Accuracy
+	scope     Scope
+	shares    []share // sorted by region
+	sharePos  Position
 }
 
 // options gives what a limit is compiled with beside its numbers.

@@ -14,6 +14,7 @@ import (
 func compile(files []*ruleFile, opts *Options, errs *Errors) (*Set, []Warning) {
 	sortFiles(files)
 	set := &Set{files: files}
+	regions := allRegions(files)
 	first := map[string]*ruleFile{}
 	var domains []*compiler
 	byName := map[string]*compiler{}
@@ -36,7 +37,7 @@ func compile(files []*ruleFile, opts *Options, errs *Errors) (*Set, []Warning) {
 	}
 	var warnings []Warning
 	for _, c := range domains {
-		c.finish()
+		c.finish(regions)
 		if len(*errs) == 0 {
 			warnings = append(warnings, lint(c.domain, opts)...)
 		}
@@ -188,7 +189,10 @@ func (c *compiler) limits(n *node) {
 	for _, src := range n.source.limits {
 		l := &Limit{Unlimited: src.unlimited, Domain: c.domain.name, Label: src.name, Path: n.words(),
 			Cost: n.cost, CountWhen: n.count, OnDeny: n.deny, DetailedMetric: n.source.detailedMetric, Metadata: n.source.metadata,
-			Mode: mode, EnforcePercent: int(src.percent), Position: src.pos, FilePath: src.path, replaces: src.replaces, node: n, own: new(ownNumbers)}
+			Mode: mode, EnforcePercent: int(src.percent), Position: src.pos, FilePath: src.path, replaces: src.replaces, node: n, own: new(ownNumbers), Scope: src.scope}
+		if src.scope == ScopeGlobal {
+			l.Region = c.opts.Region
+		}
 		n.limits = append(n.limits, l)
 		c.domain.limits = append(c.domain.limits, l)
 		c.domain.replaces = c.domain.replaces || len(src.replaces) > 0
@@ -196,7 +200,7 @@ func (c *compiler) limits(n *node) {
 }
 
 // finish names and compiles the limits.
-func (c *compiler) finish() {
+func (c *compiler) finish(regions []string) {
 	d := c.domain
 	for k := range c.keys {
 		d.keys = append(d.keys, k)
@@ -204,11 +208,13 @@ func (c *compiler) finish() {
 	slices.Sort(d.keys)
 	nameLimits(d.limits)
 	for _, l := range d.limits {
+		l.regions = regions
 		if l.Unlimited {
 			continue
 		}
 		src := l.source()
-		compiled, err := src.limit.Compile(l.Name, l.scope(), src.options()...)
+		c.region(l, src)
+		compiled, err := l.inForce(src.limit).Compile(l.Name, l.scope(), src.options()...)
 		if err != nil { // the reader has validated it
 			c.errs.add(&Error{Position: l.Position, Path: l.FilePath, What: err.Error()})
 			continue

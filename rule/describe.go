@@ -19,7 +19,7 @@ func (l *Limit) Describe() string {
 	default:
 		b.WriteString(l.Compiled.Limit().Words())
 	}
-	b.WriteString(l.whom() + l.counted())
+	b.WriteString(l.whom() + l.counted() + l.regionWords())
 	if l.Shadow() {
 		b.WriteString("; in shadow mode: counts and never denies")
 	}
@@ -31,6 +31,9 @@ func (l *Limit) Describe() string {
 	}
 	if !l.Unlimited {
 		b.WriteString("; worst case: " + l.Compiled.Limit().WorstCase().String())
+		if w, _, ok := l.WorstOverRegions(); ok {
+			b.WriteString("; over all regions " + w.String())
+		}
 	}
 	return b.String()
 }

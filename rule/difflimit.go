@@ -17,6 +17,7 @@ func (d *differ) limit(name string, was, is *Limit) {
 	c := &comparison{was: was, is: is}
 	c.Change = Change{Domain: name, Rule: is.place(), Position: is.Position}
 	c.numbers()
+	c.regions()
 	c.modes()
 	c.counters()
 	c.countsWhen()

@@ -79,6 +79,8 @@ type Applied struct {
 	// Words says what the limit does, WorstCase what it lets through at most.
 	Words     string `json:"words"`
 	WorstCase string `json:"worst_case"`
+	// WorstOverRegions is the same of all regions together; empty when none is known.
+	WorstOverRegions string `json:"worst_over_regions,omitempty"`
 	// Counter says whose calls are counted together, one part for each level of
 	// the rule, and CounterID is a short hash of the counter's whole identity.
 	Counter   []string `json:"counter"`
@@ -242,9 +244,13 @@ func (e *explainer) take(n *node, counter []string) {
 		if l.Unlimited {
 			continue
 		}
+		over := ""
+		if w, _, ok := l.WorstOverRegions(); ok {
+			over = w.String()
+		}
 		e.walked = append(e.walked, Applied{Name: l.Name, Rule: l.Path, Position: l.Position,
-			Words: l.Compiled.Limit().Words() + l.whom(), WorstCase: l.Compiled.Limit().WorstCase().String(),
-			Counter: counter, limit: l})
+			Words: l.Compiled.Limit().Words() + l.whom() + l.regionWords(), WorstCase: l.Compiled.Limit().WorstCase().String(),
+			WorstOverRegions: over, Counter: counter, limit: l})
 	}
 }
 

@@ -77,6 +77,9 @@ func (a *Applied) write(b *strings.Builder) {
 	fmt.Fprintf(b, "  %s (%s)\n", a.Name, a.Position)
 	fmt.Fprintf(b, "    %s\n", a.Words)
 	fmt.Fprintf(b, "    worst case: %s\n", a.WorstCase)
+	if a.WorstOverRegions != "" {
+		fmt.Fprintf(b, "    over all regions: %s\n", a.WorstOverRegions)
+	}
 	fmt.Fprintf(b, "    counter: %s [%s]\n", strings.Join(a.Counter, ", "), a.CounterID)
 	switch a.Mode {
 	case "shadow":

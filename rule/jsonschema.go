@@ -75,6 +75,9 @@ func (v valueSpec) schema() map[string]any {
 	case statusList:
 		return map[string]any{"type": "array", "minItems": 1, "items": map[string]any{"type": []string{"integer", "string"},
 			"minimum": leastStatus, "maximum": mostStatus, "pattern": "^[1-5]xx$"}}
+	case shareMapping:
+		return map[string]any{"type": "object", "minProperties": 1, "maxProperties": maxRegions,
+			"additionalProperties": map[string]any{"type": "integer", "minimum": 0, "maximum": 100}}
 	case textMapping:
 		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": scalarText}}
 	}

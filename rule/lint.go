@@ -25,6 +25,7 @@ func lint(d *Domain, opts *Options) []Warning {
 			l.costs(limit)
 			l.countLints(limit)
 			l.idle(limit)
+			l.spacing(limit)
 		}
 	}
 	l.queues()

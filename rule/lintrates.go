@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/caudal-dev/caudal"
@@ -50,7 +51,7 @@ func (l *linter) idle(limit *Limit) {
 		if other == limit || other.Unlimited || other.Mode != caudal.Enforce || other.EnforcePercent < 100 {
 			continue
 		}
-		if sameCost(limit.Cost, other.Cost) && other.CountWhen.covers(limit.CountWhen) && within(other.Compiled.Limit(), limit.Compiled.Limit()) {
+		if sameRegions(limit, other) && sameCost(limit.Cost, other.Cost) && other.CountWhen.covers(limit.CountWhen) && within(other.Compiled.Limit(), limit.Compiled.Limit()) {
 			l.add(limit, Warning{Code: "never-decides",
 				What: limit.Name + " can never deny",
 				Why:  fmt.Sprintf("%s at %s applies to the same calls and denies first", other.Name, other.Position),
@@ -94,6 +95,9 @@ func (n *node) under(above *node) bool {
 	return false
 }
 
+// sameRegions reports whether the numbers of two limits compare in every region.
+func sameRegions(a, b *Limit) bool { return maps.Equal(percents(a), percents(b)) }
+
 func sameCost(a, b *Cost) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // within reports whether every flow that the first limit lets through has room in
@@ -127,4 +131,15 @@ func mostIn(l caudal.Limit, span time.Duration) float64 {
 		return float64(l.Requests) * whole
 	}
 	return float64(l.Requests) * (whole + 1)
+}
+
+// spacing notes that a queue which is shared among regions is one queue in each.
+func (l *linter) spacing(limit *Limit) {
+	if limit.Scope != ScopeGlobal || limit.Compiled.Algorithm() != caudal.LeakyBucket || len(limit.source().shares) < 2 {
+		return
+	}
+	l.add(limit, Warning{Level: LevelNote, Code: "queues-in-regions",
+		What: fmt.Sprintf("a leaky_bucket shared among %d regions", len(limit.source().shares)),
+		Why:  "calls are spaced within each region; two regions can let one leave in the same moment",
+		Mend: "fine for what bears one call from each region at once; else keep the queue in one region"})
 }

@@ -40,6 +40,12 @@ type Options struct {
 	// stands in two of them is still an error.
 	MergeDomains bool
 
+	// Region is where the rules are enforced: limits that are shared among regions
+	// hold by its share. Without it such limits are refused, unless AllRegions reads
+	// them whole: for those who look at rules and enforce nothing.
+	Region     string
+	AllRegions bool
+
 	// CompatEnvoy reads rules as Envoy's reference service does: fixed_window is
 	// the default algorithm, and weeks, months and years are fixed lengths from
 	// 1970.

@@ -29,7 +29,9 @@ func (l *Limit) PerClient() bool {
 // WithRequests gives the limit as it is for somebody who has another
 // requests_per_unit; a burst grows or shrinks in proportion, rounded up. The counter
 // stays the same. The error says that there is no such limit. What it gives is kept:
-// the numbers must be the operator's, not a client's.
+// the numbers must be the operator's, not a client's. In a region that has a share of
+// the limit it is that share of the number; one that rounds down to nothing denies
+// everything, as to let one call pass would be more than was given.
 func (l *Limit) WithRequests(n uint32) (*caudal.Compiled, error) {
 	if n == l.source().limit.Requests {
 		return l.Compiled, nil
@@ -46,7 +48,7 @@ func (l *Limit) WithRequests(n uint32) (*caudal.Compiled, error) {
 		limit.Burst = inProportion(limit.Burst, n, limit.Requests)
 	}
 	limit.Requests = n
-	c, err := limit.Compile(l.Name, l.scope(), src.options()...)
+	c, err := l.inForce(limit).Compile(l.Name, l.scope(), src.options()...)
 	if err != nil {
 		return nil, err
 	}

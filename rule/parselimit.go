@@ -29,7 +29,7 @@ func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed boo
 	if n.Kind != yaml.MappingNode {
 		return nil
 	}
-	file.ours = file.ours || fs.anyOf("unit_multiplier", "algorithm", "burst", "queue", "max_wait", "timezone", "enforce_percent", "on_store_error", "local_factor", "accuracy")
+	file.ours = file.ours || fs.anyOf("unit_multiplier", "algorithm", "burst", "queue", "max_wait", "timezone", "enforce_percent", "on_store_error", "local_factor", "accuracy", "scope", "share")
 	if f, ok := fs.get("name"); ok {
 		l.name, _ = r.word(f)
 	}
@@ -44,6 +44,7 @@ func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed boo
 	r.numbers(l, fs, file)
 	l.failure = r.failurePolicy(fs, file.failure)
 	l.accuracy = r.limitAccuracy(n, path, fs, l, file)
+	r.scope(l, fs)
 	if good { // else the key may be there, misspelt
 		r.complete(l, n, path, fs)
 	}
@@ -55,6 +56,9 @@ func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed boo
 	}
 	if err := l.limit.Validate(); err != nil {
 		r.fail(n, path, "", "%s", strings.TrimPrefix(err.Error(), caudal.ErrInvalidLimit.Error()+": "))
+		return nil
+	}
+	if r.checkShares(l, n); len(*r.errs) > before {
 		return nil
 	}
 	return l

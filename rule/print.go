@@ -158,6 +158,16 @@ func (l *rateLimit) print(f *ruleFile) *yaml.Node {
 		m.text("timezone", l.limit.Timezone)
 	}
 	m.number("enforce_percent", l.percent, l.percent < 100)
+	if l.scope != 0 {
+		m.word("scope", l.scope.String())
+	}
+	if len(l.shares) > 0 {
+		shares := &yaml.Node{Kind: yaml.MappingNode}
+		for _, s := range l.shares {
+			shares.Content = append(shares.Content, quoted(s.region), &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.Itoa(int(s.percent))})
+		}
+		m.add("share", shares)
+	}
 	m.failure(l.failure, f.failure)
 	m.accuracy(l.accuracy, f.accuracy)
 	return m.node()

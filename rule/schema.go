@@ -37,9 +37,10 @@ const (
 	aUnit // an enumeration in any letter case
 	aMapping
 	aList
-	freeMapping // any keys
-	textMapping // any keys with text
-	statusList  // of HTTP statuses and classes of them
+	freeMapping  // any keys
+	textMapping  // any keys with text
+	shareMapping // regions with their percent
+	statusList   // of HTTP statuses and classes of them
 )
 
 // keySpecs is what one kind of mapping may hold.
@@ -112,7 +113,9 @@ var (
 		{"on_store_error", true, oneOf(failures), "What the limit does when its store is slow or gone."},
 		{"local_factor", true, valueSpec{kind: aFactor}, "How much more generous all local counts together are than the limit."},
 		{"accuracy", true, oneOf(caudal.Accuracies), "How closely the limit is counted on Redis: exact, or leased, in batches that instances take; exact when absent."},
-		{"fair", false, valueSpec{}, ""}, {"scope", false, valueSpec{}, ""}, {"share", false, valueSpec{}, ""},
+		{"fair", false, valueSpec{}, ""},
+		{"scope", true, oneOf(scopeWords), "Where the limit holds: region, in each by itself, or global, over all by their share; in the store that an instance uses when absent."},
+		{"share", true, valueSpec{kind: shareMapping}, "scope: global: the percent of the limit that each region may use, such as {eu: 60, us: 40}."},
 	}}
 	replaceKeys = &keySpecs{of: "an entry of replaces", required: []string{"name"}, keys: []keySpec{
 		{"name", true, valueSpec{kind: aWord}, "The name of a limit."}}}

@@ -102,6 +102,11 @@ type Limit struct {
 	// hash of the counter's key decides, so that a client is always in or always
 	// out, on every node.
 	EnforcePercent int
+	// Scope says where the limit holds, and Region whose share of a limit with
+	// ScopeGlobal Compiled is; empty when the rules were read for all regions, and
+	// Compiled is the whole.
+	Scope  Scope
+	Region string
 	// Cost says what a call costs by attributes; nil means 1. It is that of the
 	// limit's descriptor, else of the nearest one above.
 	Cost *Cost
@@ -125,6 +130,7 @@ type Limit struct {
 	replaces []string
 	node     *node
 	own      *ownNumbers
+	regions  []string // that the set knows of
 }
 
 // Shadow reports whether the limit is in shadow mode: it counts and never

@@ -24,6 +24,9 @@ func asServed(f *settingFlags, environ []string, o *rule.Options) (*settings, er
 	o.IPv4Prefix, o.IPv6Prefix = s.IPv4Prefix, s.IPv6Prefix
 	o.MergeDomains = o.MergeDomains || s.MergeDomains
 	o.VerifiedKeys = o.VerifiedKeys || s.Who.Keys != ""
+	if o.Region == "" {
+		o.Region = s.Region
+	}
 	o.MatchForm = serve.MatchForm(s.FoldPathCase)
 	o.Unfound = s.Config.Unfound
 	if s.Compat {

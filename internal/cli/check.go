@@ -114,7 +114,17 @@ func inWords(l *rule.Limit) (words, worst string) {
 	if l.Unlimited {
 		return words, "no bound"
 	}
-	worst, _, _ = strings.Cut(l.Compiled.Limit().WorstCase().String(), ": ")
+	w, regions, known := l.WorstOverRegions()
+	if !known {
+		w = l.Compiled.Limit().WorstCase()
+	}
+	worst, _, _ = strings.Cut(w.String(), ": ")
+	switch {
+	case known && w.Calls > 0:
+		worst += " over " + strings.Join(regions, ", ")
+	case l.Scope == rule.ScopeRegion && w.Calls > 0:
+		worst += " in each region"
+	}
 	return words, worst
 }
 

@@ -32,6 +32,9 @@ type (
 		Algorithm string      `json:"algorithm,omitempty"`
 		Limit     string      `json:"limit,omitempty"` // as --limit reads it
 		WorstCase *checkWorst `json:"worst_case,omitempty"`
+		Scope     string      `json:"scope,omitempty"` // region or global
+
+		WorstOverRegions *checkWorst `json:"worst_over_regions,omitempty"` // where regions are known
 	}
 	checkWorst struct {
 		Calls         uint64  `json:"calls"`
@@ -118,6 +121,13 @@ func limitJSON(l *rule.Limit) checkLimit {
 	limit := l.Compiled.Limit()
 	worst := limit.WorstCase()
 	j.Algorithm, j.Limit = limit.Algorithm.String(), limit.String()
-	j.WorstCase = &checkWorst{worst.Calls, worst.Cost, worst.Period.Seconds(), worst.String()}
+	j.Scope, j.WorstCase = l.Scope.String(), worstJSON(worst)
+	if over, _, ok := l.WorstOverRegions(); ok {
+		j.WorstOverRegions = worstJSON(over)
+	}
 	return j
+}
+
+func worstJSON(w caudal.WorstCase) *checkWorst {
+	return &checkWorst{w.Calls, w.Cost, w.Period.Seconds(), w.String()}
 }

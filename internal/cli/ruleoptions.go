@@ -13,6 +13,8 @@ func addRuleOptions(cmd *cobra.Command, o *rule.Options) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.MergeDomains, "merge-domains", false, "let several files hold rules of one domain")
 	flags.BoolVar(&o.VerifiedKeys, "verified-keys", false, "API keys are those of a keys file, so that nobody can make one up")
+	flags.StringVar(&o.Region, "region", "", "look at the share of one region (default: at limits as written, over all regions)")
+	o.AllRegions = true
 	flags.Var(&compatFlag{o}, "compat", "read the files as Envoy's reference service does: envoy")
 }
 

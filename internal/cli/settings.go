@@ -59,6 +59,8 @@ var allSettings = []setting{
 		set: text(func(s *settings) *string { return &s.Who.Keys })},
 	{name: "store", arg: "STORE", flag: true, help: "what counts: memory, redis://, rediss://, redis-sentinel://, redis-cluster:// (default " + serve.DefaultStore + ")",
 		set: storeName},
+	{name: "region", arg: "NAME", flag: true, help: "where this instance is, for limits that are shared among regions (default none)",
+		set: text(func(s *settings) *string { return &s.Region })},
 	{name: "store_timeout", arg: "TIME", flag: true, help: "how long a call may wait for Redis (default 5ms)",
 		set: duration(false, func(s *settings) *time.Duration { return &s.StoreTimeout })},
 	{name: "alert_url", arg: "URL", flag: true, help: "a webhook that is told when Redis is lost and when it is back",
@@ -160,7 +162,7 @@ var allSettings = []setting{
 // laterSettings are known, but this version does not act on them. They are
 // refused: a setting that looks in force and is not would be worse.
 var laterSettings = []string{
-	"admin_token_file", "region",
+	"admin_token_file",
 	"routes", "tls", "plan_weights", "reserves",
 }
 

@@ -39,6 +39,8 @@ type Config struct {
 	Text, TextName string
 	// Domain names the domain to serve; empty when only one is loaded.
 	Domain string
+	// Region is where the server is, for limits that are shared among regions.
+	Region string
 	// MergeDomains lets several files hold rules of one domain.
 	MergeDomains bool
 

@@ -49,7 +49,7 @@ func loadRules(c *Config) (*loadedRules, error) {
 func ruleOptions(c *Config) rule.Options {
 	return rule.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix,
 		ForAttributes: c.Upstream != nil || !c.Compat, VerifiedKeys: c.Who.Keys != "", MatchForm: MatchForm(c.FoldPathCase),
-		MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat}
+		MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat, Region: c.Region}
 }
 
 func readRules(c *Config, options rule.Options) (*rule.Set, []rule.Warning, error) {

@@ -257,8 +257,12 @@ func doesNotAct(domain *rule.Domain, own identity.OwnLimit) string {
 		case !l.PerClient():
 			return "the rule does not count each api_key or user by itself"
 		}
-		if _, err := l.WithRequests(own.Requests); err != nil {
+		c, err := l.WithRequests(own.Requests)
+		switch {
+		case err != nil:
 			return err.Error()
+		case own.Requests > 0 && c.Requests() == 0:
+			return "the share of region " + l.Region + " rounds down to nothing, which denies everything here"
 		}
 		return ""
 	}
