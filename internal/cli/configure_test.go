@@ -112,6 +112,7 @@ visitor: true
 visitor_new: 5
 body_field_bytes: 1000
 shutdown_timeout: 9s
+region: eu
 grpc_listen: "unix:/run/rls.sock"
 compat: envoy
 max_hold: 300ms
@@ -137,6 +138,7 @@ grpc_tls_client_name: envoy.example
 		"by":              c.By == "header:X-Tenant",
 		"rules":           len(c.Rules) == 1 && filepath.Base(c.Rules[0]) == "rules",
 		"domain":          c.Domain == "shop",
+		"region":          c.Region == "eu",
 		"dry_run":         c.DryRun,
 		"listen":          c.Listen == ":9000",
 		"admin_listen":    c.AdminListen == "off",
