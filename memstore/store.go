@@ -52,6 +52,8 @@ type Store struct {
 	_       [64]byte
 
 	shards [shardCount]shard
+
+	permits permits
 }
 
 var (
@@ -72,6 +74,7 @@ func New(o Options) *Store {
 	if s.maximum <= 0 {
 		s.maximum = DefaultMaxKeys
 	}
+	s.permits.most = s.maximum
 	for i := range s.shards {
 		s.shards[i].number = uint64(i)
 		s.shards[i].store = s

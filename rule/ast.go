@@ -36,7 +36,8 @@ type descriptor struct {
 	count   *CountWhen
 	deny    *Denial
 	// priority is 0 when not written.
-	priority Priority
+	priority    Priority
+	concurrency *concurrencyLimit // nil when not written
 
 	detailedMetric bool
 	valueToMetric  bool

@@ -96,6 +96,7 @@ func (c *compiler) level(ix *index, parent *node, list []*descriptor, seen map[s
 		seen[s] = d
 		ix.add(n)
 		c.limits(n)
+		c.concurrency(n)
 		c.level(&n.below, n, d.children, map[sibling]*descriptor{})
 	}
 }

@@ -138,6 +138,7 @@ func (d *differ) domain(name string, a, b *Domain) {
 			d.add(Change{Kind: Added, Domain: name, Rule: is.place(), New: is.summary(), Position: is.Position})
 		}
 	}
+	d.concurrencies(name, a, b)
 	d.exemptions(name, a, b)
 	d.priorities(name, a, b)
 	d.order(name, &a.root, &b.root)
@@ -244,7 +245,7 @@ func (ix *index) each(visit func(*node)) {
 
 func (ix *index) exempt(found map[string]*node) {
 	ix.each(func(n *node) {
-		if len(n.limits) == 0 && n.below.empty() {
+		if len(n.limits) == 0 && n.concurrency == nil && n.below.empty() {
 			found[string(n.appendPath(nil))] = n
 		}
 		n.below.exempt(found)

@@ -20,6 +20,8 @@ type Explanation struct {
 	Steps []Step `json:"steps"`
 	// Limits are those that apply, all checked together.
 	Limits []Applied `json:"limits"`
+	// Concurrency are the limits of calls under way that apply.
+	Concurrency []AppliedConcurrency `json:"concurrency,omitempty"`
 	// Replaced names limits that matched and that another one replaces.
 	Replaced []string `json:"replaced,omitempty"`
 	// Rejected is the attribute whose absence refuses the request.
@@ -156,6 +158,7 @@ func (e *explainer) finish(m *Match) {
 		e.out.Limits = append(e.out.Limits, a)
 		j++
 	}
+	e.finishConcurrency(m)
 }
 
 func modeWords(m caudal.Mode) string {
@@ -231,15 +234,19 @@ func (e *explainer) enter(step *Step, n *node, counter []string) {
 }
 
 func (e *explainer) chosen(n *node) *Chosen {
-	c := &Chosen{Rule: n.words(), Position: n.source.pos, Exempt: len(n.limits) == 0 && n.below.empty(), Priority: n.priority.String()}
+	c := &Chosen{Rule: n.words(), Position: n.source.pos, Exempt: len(n.limits) == 0 && n.concurrency == nil && n.below.empty(), Priority: n.priority.String()}
 	for _, l := range n.limits {
 		c.Limits = append(c.Limits, l.Name)
+	}
+	if n.concurrency != nil {
+		c.Limits = append(c.Limits, n.concurrency.Name)
 	}
 	return c
 }
 
 // take notes the limits of a node that was reached.
 func (e *explainer) take(n *node, counter []string) {
+	e.takeConcurrency(n, counter)
 	for _, l := range n.limits {
 		if l.Unlimited {
 			continue

@@ -26,13 +26,17 @@ func (e *Explanation) String() string {
 		fmt.Fprintf(&b, "priority when there is not room for all: %s\n\n", e.Priority)
 	}
 	if len(e.Limits) == 0 {
-		b.WriteString("no limit applies\n")
+		if len(e.Concurrency) == 0 {
+			b.WriteString("no limit applies\n")
+		}
+		e.writeConcurrency(&b)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s:\n", plural(len(e.Limits), "limit applies", "limits apply, checked together"))
 	for i := range e.Limits {
 		e.Limits[i].write(&b)
 	}
+	e.writeConcurrency(&b)
 	return b.String()
 }
 

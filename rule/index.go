@@ -23,11 +23,12 @@ type node struct {
 	deny               *Denial
 	priority           Priority // its own; 0 when it says none
 
-	limits    []*Limit
-	below     index
-	parent    *node
-	source    *descriptor
-	coveredBy *node // an earlier wildcard that always matches instead
+	limits      []*Limit
+	concurrency *Concurrency // nil for none
+	below       index
+	parent      *node
+	source      *descriptor
+	coveredBy   *node // an earlier wildcard that always matches instead
 }
 
 // valueKind is how a descriptor's value is compared.

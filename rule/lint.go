@@ -28,6 +28,7 @@ func lint(d *Domain, opts *Options) []Warning {
 			l.spacing(limit)
 		}
 	}
+	l.concurrencyLints()
 	l.queues()
 	l.twice()
 	l.tree(&d.root)

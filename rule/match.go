@@ -32,6 +32,10 @@ type Match struct {
 	Calls []caudal.Call
 	// Limits are the rules that the calls come from, in the same order.
 	Limits []*Limit
+	// PermitCalls are ready for PermitStore.Acquire, when the call is let through, and
+	// Concurrencies are the rules that they come from, in the same order.
+	PermitCalls   []caudal.PermitCall
+	Concurrencies []*Concurrency
 	// Rejected is the key whose absence a rule answers with a refusal (missing:
 	// reject), and empty when there is none. The call must not pass, whatever the
 	// limits say; HTTP answers 401.
@@ -59,6 +63,9 @@ func (m *Match) Reset() {
 	clear(m.Calls) // keep no limit of rules that are gone
 	clear(m.Limits)
 	clear(m.suppress)
+	clear(m.PermitCalls)
+	clear(m.Concurrencies)
+	m.PermitCalls, m.Concurrencies = m.PermitCalls[:0], m.Concurrencies[:0]
 	m.Calls, m.Limits, m.suppress = m.Calls[:0], m.Limits[:0], m.suppress[:0]
 	m.Rejected, m.Unlimited, m.Exempt, m.Priority = "", false, nil, 0
 	if m.keys = m.keys[:0]; cap(m.keys) > maxKept {
@@ -254,6 +261,9 @@ func (m *Match) extendTag(path span, tag byte) span {
 
 // add takes the limits of a node that was reached.
 func (m *Match) add(n *node, path span, cost uint32) {
+	if n.concurrency != nil {
+		m.addConcurrency(n, path)
+	}
 	for _, l := range n.limits {
 		m.suppress = append(m.suppress, l.replaces...)
 		if l.Unlimited {

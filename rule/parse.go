@@ -156,7 +156,7 @@ func (r *reader) descriptors(f field, file *ruleFile, depth int) []*descriptor {
 
 func (r *reader) descriptor(n *yaml.Node, path string, file *ruleFile, depth int) *descriptor {
 	fs, good := r.mapping(n, path, descriptorKeys)
-	file.ours = file.ours || fs.anyOf("rate_limits", "missing", "cost", "count_when", "priority", "on_deny")
+	file.ours = file.ours || fs.anyOf("rate_limits", "missing", "cost", "count_when", "priority", "on_deny", "concurrency")
 	if !good && len(fs) == 0 {
 		return nil
 	}
@@ -187,6 +187,9 @@ func (r *reader) descriptor(n *yaml.Node, path string, file *ruleFile, depth int
 	}
 	r.answers(d, fs)
 	r.limits(d, fs, file)
+	if f, ok := fs.get("concurrency"); ok {
+		r.concurrency(d, f)
+	}
 	if f, ok := fs.get("descriptors"); ok && !isNull(f.value) {
 		d.children = r.descriptors(f, file, depth+1)
 	}

@@ -108,6 +108,7 @@ func (d *descriptor) print(f *ruleFile) *yaml.Node {
 		m.word("priority", d.priority.String())
 	}
 	m.denial(d.deny)
+	m.concurrency(d.concurrency)
 	m.flag("detailed_metric", d.detailedMetric)
 	m.flag("value_to_metric", d.valueToMetric)
 	if d.metadata != nil {

@@ -122,6 +122,11 @@ func (r *reader) flag(f field) (value, ok bool) {
 
 // duration reads a length of time over zero, such as 2s or 250ms.
 func (r *reader) duration(f field) (time.Duration, bool) {
+	return r.length(f, "to let nobody wait write queue: 0")
+}
+
+// length is duration with a hint of its own for a length of zero.
+func (r *reader) length(f field, zero string) (time.Duration, bool) {
 	const hint = "write a number with its unit, such as 2s or 250ms"
 	n := f.value
 	if n.Kind != yaml.ScalarNode {
@@ -133,7 +138,7 @@ func (r *reader) duration(f field) (time.Duration, bool) {
 	case err != nil || n.ShortTag() != "!!str":
 		r.fail(n, f.path, hint, "%s where a duration is wanted", nodeWords(n))
 	case d <= 0:
-		r.fail(n, f.path, "to let nobody wait write queue: 0", "%s must be over 0", clip(n.Value))
+		r.fail(n, f.path, zero, "%s must be over 0", clip(n.Value))
 	case d%time.Microsecond != 0 || d > maxWaitBound:
 		r.fail(n, f.path, "use whole microseconds, at most a year", "%s is out of range", clip(n.Value))
 	default:

@@ -94,8 +94,8 @@ var (
 		{"detailed_metric", true, flag(), "Metrics name the values of every level."},
 		{"value_to_metric", true, flag(), "Metrics name the value of this level."},
 		{"metadata", true, valueSpec{kind: freeMapping}, "Anything; given to those who asked, with the decision."},
+		{"concurrency", true, mapping("concurrency"), "How many calls may be under way at once."},
 		{"priority", true, oneOf(Priorities), "How important the requests are when there is not room for all; normal when absent."},
-		{"concurrency", false, valueSpec{}, ""},
 	}}
 	limitKeys = &keySpecs{of: "a rate limit", keys: []keySpec{
 		{"name", true, valueSpec{kind: aWord}, "What people see; tells limits of one list apart."},
@@ -140,7 +140,7 @@ var (
 // allSpecs are the kinds of mapping by the name that valueSpec.holds uses.
 func allSpecs() map[string]*keySpecs {
 	return map[string]*keySpecs{"file": fileKeys, "descriptor": descriptorKeys, "rate_limit": limitKeys,
-		"replaces": replaceKeys, "cost": costKeys, "count_when": countKeys, "on_deny": denyKeys}
+		"replaces": replaceKeys, "cost": costKeys, "count_when": countKeys, "on_deny": denyKeys, "concurrency": concurrencyKeys}
 }
 
 func (s *keySpecs) find(name string) (keySpec, bool) {
@@ -164,7 +164,7 @@ func (s *keySpecs) hint(name string) string {
 	if near := nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
 	}
-	for _, other := range []*keySpecs{fileKeys, descriptorKeys, limitKeys, costKeys, countKeys, denyKeys} {
+	for _, other := range []*keySpecs{fileKeys, descriptorKeys, limitKeys, costKeys, countKeys, denyKeys, concurrencyKeys} {
 		if _, ok := other.find(name); ok {
 			return name + " belongs in " + other.of
 		}

@@ -62,6 +62,8 @@ type Domain struct {
 	// priorities says that some rule gives one.
 	priorities bool
 	v4, v6     int // bits of an address that make one counter
+	// concurrencies are beside the limits: they are asked for permits, not charged.
+	concurrencies []*Concurrency
 }
 
 // Name gives the domain's name.

@@ -22,6 +22,7 @@ type naive struct {
 	names []string // by receipt counter
 	used  map[uint64]bool
 	ids   uint64
+	held  map[uint64]naivePermit
 	fault string // which rule to break; "" for none
 }
 
@@ -37,7 +38,7 @@ type cell struct {
 }
 
 func newNaive(clock caudal.Clock, fault string) *naive {
-	return &naive{clock: clock, cells: map[string]*cell{}, used: map[uint64]bool{}, fault: fault}
+	return &naive{clock: clock, cells: map[string]*cell{}, used: map[uint64]bool{}, held: map[uint64]naivePermit{}, fault: fault}
 }
 
 func (c cell) clone() *cell {

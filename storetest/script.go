@@ -51,6 +51,7 @@ type script struct {
 	refunder   caudal.Refunder
 	resetter   caudal.Resetter
 	forecaster caudal.Forecaster
+	permits    caudal.PermitStore
 }
 
 // wrong reports what broke the rule, and the rule.

@@ -9,7 +9,7 @@
 //
 // The suite is a table of rows. Each states a rule in words, which is printed
 // when the row fails, and plays a short timeline on a fresh store. Abilities
-// beyond Take (Refunder, Resetter, KeyStore, Forecaster) are tested where the
+// beyond Take (Refunder, Resetter, KeyStore, Forecaster, PermitStore) are tested where the
 // store has them; a store with KeyStore plays every timeline a second time with
 // TakeKey and Take in turns, which must address the same counters.
 //
@@ -103,6 +103,7 @@ type row struct {
 	refunds    bool      // needs a Refunder
 	resets     bool      // needs a Resetter
 	forecasts  bool      // needs a Forecaster
+	permits    bool      // needs a PermitStore
 }
 
 func (r *row) skips(o Options) string {
@@ -130,8 +131,9 @@ func (r *row) play(t testing.TB, store caudal.Store, clock *Clock, opts Options,
 	s.refunder, _ = store.(caudal.Refunder)
 	s.resetter, _ = store.(caudal.Resetter)
 	s.forecaster, _ = store.(caudal.Forecaster)
+	s.permits, _ = store.(caudal.PermitStore)
 	switch {
-	case r.refunds && s.refunder == nil, r.resets && s.resetter == nil, r.forecasts && s.forecaster == nil:
+	case r.refunds && s.refunder == nil, r.resets && s.resetter == nil, r.forecasts && s.forecaster == nil, r.permits && s.permits == nil:
 		t.Skip("the store does not have the ability")
 	}
 	if r.steps != nil {
@@ -148,7 +150,7 @@ func rows() []row {
 	for _, group := range [][]row{
 		tokenBucketRows, leakyBucketRows, windowRows, calendarRows, slidingRows,
 		everyAlgorithmRows(), changeRows, refundRows, queueRefundRows,
-		timeRows, batchRows, modeRows, aloneRows, delayRows, identityRows, abilityRows, raceRows(), traceRows(),
+		timeRows, batchRows, modeRows, aloneRows, delayRows, identityRows, abilityRows, permitRows, raceRows(), traceRows(),
 	} {
 		all = append(all, group...)
 	}

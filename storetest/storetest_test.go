@@ -65,6 +65,11 @@ func TestEveryFaultIsFound(t *testing.T) {
 		"alone is together":                     "Alone/EachIsChargedByItself",
 		"forgets denied calls":                  "Alone/CountDenied",
 		"no least delay":                        "MinDelay/HoldsTheTurnAndThoseBehind",
+		"permits never expire":                  "Permit/ExpiresWithItsLease",
+		"expired permits can be renewed":        "Permit/ExpiresWithItsLease",
+		"max is part of the identity":           "Permit/MaxChanges",
+		"permits limit by limit":                "Permit/AllOrNone",
+		"releases any permit":                   "Permit/C41ReleasedOnce",
 		"forecasts charge":                      "Forecast/RunsAhead",
 	} {
 		t.Run(strings.ReplaceAll(fault, " ", "_"), func(t *testing.T) {
