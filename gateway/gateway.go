@@ -77,6 +77,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := &call{Context: r.Context(), client: r, route: g.routes.find(r)}
 	if p := g.turnAway(c); p != nil {
+		if p.Status == http.StatusRequestEntityTooLarge {
+			w.Header().Set("Connection", "close") // nobody will read what follows
+		}
 		p.Write(w, r)
 		return
 	}

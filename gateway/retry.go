@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -30,15 +31,28 @@ type Retries struct {
 	MaxBody int64
 }
 
-const (
-	maxRetries     = 10
-	maxRetriedBody = 64 << 10
-)
+// MaxRetries is how often one call may be tried again.
+const MaxRetries = 10
+
+const maxRetriedBody = 64 << 10
+
+// or gives the settings with those that are zero taken from others.
+func (o Retries) or(others Retries) Retries {
+	if o.Max < 0 {
+		return o
+	}
+	o.Max = cmp.Or(o.Max, others.Max)
+	o.MaxBody = cmp.Or(o.MaxBody, others.MaxBody)
+	if o.Statuses == nil {
+		o.Statuses = others.Statuses
+	}
+	return o
+}
 
 func (o *Retries) validate() error {
 	switch {
-	case o.Max > maxRetries:
-		return fmt.Errorf("%d retries: there may be %d", o.Max, maxRetries)
+	case o.Max > MaxRetries:
+		return fmt.Errorf("%d retries: there may be %d", o.Max, MaxRetries)
 	case o.Max <= 0 && len(o.Statuses) > 0:
 		return fmt.Errorf("retried statuses are set, but no retries: say how many")
 	case o.MaxBody < 0 || o.MaxBody > 16<<20:

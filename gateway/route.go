@@ -156,9 +156,7 @@ func (r *Route) inherit(o *Options) {
 	if r.MaxBody == 0 {
 		r.MaxBody = o.MaxBody
 	}
-	if r.Retries.Max == 0 {
-		r.Retries = o.Retries
-	}
+	r.Retries = r.Retries.or(o.Retries)
 	if r.Exempt == nil {
 		r.Exempt = o.Exempt
 	}

@@ -30,7 +30,7 @@ func asServed(f *settingFlags, environ []string, o *rule.Options) (*settings, er
 	o.MatchForm = serve.MatchForm(s.FoldPathCase)
 	o.Unfound = s.Config.Unfound
 	if s.Compat {
-		o.CompatEnvoy, o.ForAttributes = true, s.Upstream != nil
+		o.CompatEnvoy, o.ForAttributes = true, s.HasGateway()
 	}
 	return s, nil
 }

@@ -66,9 +66,13 @@ type configReader struct {
 	file     string
 	settings *settings
 	errs     rule.Errors
+	prefix   string // the path of what is being read, where it is not at the top
 }
 
 func (r *configReader) fail(n *yaml.Node, path, hint, format string, args ...any) {
+	if r.prefix != "" {
+		path = strings.TrimSuffix(r.prefix+"."+path, ".")
+	}
 	if len(r.errs) < rule.MaxErrors {
 		r.errs = append(r.errs, &rule.Error{Position: rule.Position{File: r.file, Line: n.Line, Column: n.Column},
 			Path: path, What: fmt.Sprintf(format, args...), Hint: hint})
@@ -94,6 +98,11 @@ func (r *configReader) document(n *yaml.Node) {
 		r.fail(n, "", "write one name: value per line", "the file must hold names with values")
 		return
 	}
+	r.mapping(n, findSetting)
+}
+
+// mapping reads names with values, each by what find gives for the name.
+func (r *configReader) mapping(n *yaml.Node, find func(string) *setting) {
 	seen := map[string]int{}
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -102,29 +111,39 @@ func (r *configReader) document(n *yaml.Node) {
 			continue
 		}
 		seen[key.Value] = key.Line
-		r.pair(key, value)
+		s := find(key.Value)
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			r.fail(key, "", "write one name: value per line", "a setting's name must be a word")
+		case s == nil:
+			r.unknown(key)
+		case s.tree:
+			r.routes(value)
+		default:
+			r.value(s, key, value)
+		}
 	}
 }
 
-func (r *configReader) pair(key, value *yaml.Node) {
-	name := key.Value
-	s := findSetting(name)
-	switch {
-	case key.Kind != yaml.ScalarNode:
-		r.fail(key, "", "write one name: value per line", "a setting's name must be a word")
+// unknown says what is wrong with a name that is no setting.
+func (r *configReader) unknown(key *yaml.Node) {
+	name, names := key.Value, settingNames()
+	if r.settings.route != nil {
+		names = namesOf(routeSettings)
+	}
+	hint := "caudal serve --help lists the settings"
+	switch near := nearest(settingName(name), names); {
 	case isLater(name):
 		r.fail(key, name, "leave it out until then", "is known but does not act in this version yet")
-	case s == nil:
-		hint := "caudal serve --help lists those with a flag"
-		if near := nearest(settingName(name), settingNames()); near != "" {
-			hint = "did you mean " + near + "?"
-		} else if name == "descriptors" {
-			hint = "this is a file of rules: give it to --rules"
-		}
-		r.fail(key, name, hint, "is no setting")
-	default:
-		r.value(s, key, value)
+		return
+	case near != "":
+		hint = "did you mean " + near + "?"
+	case name == "descriptors":
+		hint = "this is a file of rules: give it to --rules"
+	case r.settings.route != nil:
+		hint = "a route has " + strings.Join(names, ", ")
 	}
+	r.fail(key, name, hint, "is no setting")
 }
 
 func (r *configReader) value(s *setting, key, value *yaml.Node) {

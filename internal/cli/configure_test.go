@@ -93,6 +93,11 @@ upstream_dial_timeout: 1s
 upstream_tls_timeout: 2s
 upstream_header_timeout: off
 upstream_idle_timeout: 4s
+upstream_timeout: 5s
+upstream_retries: 3
+upstream_retry_statuses: 503
+exempt_paths: [/up]
+routes: [{upstream: "http://127.0.0.1:3001"}]
 read_header_timeout: 5s
 read_timeout: 6s
 write_timeout: 7s
@@ -165,6 +170,8 @@ grpc_tls_client_name: envoy.example
 		"charge_preflight": c.ChargePreflight, "denial_origins": slices.Equal(c.DenialOrigins, []string{"https://a.example"}), "upstream_host": c.UpstreamHost,
 		"upstream_dial_timeout": c.UpstreamTimeouts.Dial == time.Second, "upstream_tls_timeout": c.UpstreamTimeouts.TLSHandshake == 2*time.Second,
 		"upstream_header_timeout": c.UpstreamTimeouts.ResponseHeader < 0, "upstream_idle_timeout": c.UpstreamTimeouts.Idle == 4*time.Second,
+		"upstream_timeout": c.UpstreamTimeouts.Total == 5*time.Second, "upstream_retries": c.Retries.Max == 3, "upstream_retry_statuses": slices.Equal(c.Retries.Statuses, []int{503}),
+		"exempt_paths": slices.Equal(c.ExemptPaths, []string{"/up"}), "routes": len(c.Routes) == 1 && c.Routes[0].Upstream.Host == "127.0.0.1:3001",
 		"read_header_timeout": c.ReadHeaderTimeout == 5*time.Second, "read_timeout": c.ReadTimeout == 6*time.Second,
 		"write_timeout": c.WriteTimeout == 7*time.Second, "idle_timeout": c.IdleTimeout == 8*time.Second,
 		"max_header_bytes": c.MaxHeaderBytes == 4096, "max_body_bytes": c.MaxBodyBytes == 1_000_000, "shutdown_timeout": c.ShutdownTimeout == 9*time.Second,

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"log/slog"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/caudal-dev/caudal/gateway"
 	"github.com/caudal-dev/caudal/internal/serve"
 )
 
@@ -15,7 +17,8 @@ type settings struct {
 	logLevel  slog.Level
 	logFormat string
 
-	withoutSecrets bool // secrets are not read
+	withoutSecrets bool         // secrets are not read
+	route          *serve.Route // the one that is being read
 }
 
 // setting is one of them. It has one name everywhere: admin_listen in caudal.yaml,
@@ -28,11 +31,12 @@ type setting struct {
 	list bool // whether it takes several values
 	path bool // whether the values are paths
 	set  func(*settings, []string) error
+	tree bool // whether it is more than plain values; only caudal.yaml can hold it
 }
 
 // The settings, in the order in which usage lists them.
 var allSettings = []setting{
-	{name: "upstream", arg: "URL", flag: true, help: "where requests go: http, https or h2c", set: upstreamURL},
+	{name: "upstream", arg: "URL", flag: true, help: "where requests go: http, https or h2c", set: upstreamOf(func(s *settings) **url.URL { return &s.Upstream })},
 	{name: "limit", arg: "LIMIT", flag: true, help: `one limit instead of rules, such as 100/m or "1000/hour burst 100"`,
 		set: limit},
 	{name: "by", arg: "WHO", flag: true, help: "whose calls --limit counts together: ip, api_key, header:NAME, path ... (default ip)",
@@ -76,6 +80,9 @@ var allSettings = []setting{
 	{name: "log_format", arg: "FORMAT", flag: true, help: "text or json (default text)",
 		set: choice(func(s *settings) *string { return &s.logFormat }, "text", "json")},
 
+	{name: "routes", arg: "LIST", help: "upstreams by host and path, instead of upstream; see the example in docs/deploy.md", set: onlyInFile, tree: true},
+	{name: "exempt_paths", arg: "PATH", list: true, help: "paths that are never limited, or none (default " + strings.Join(serve.DefaultExempt(), ", ") + ")",
+		set: exemptPaths(func(s *settings) *[]string { return &s.ExemptPaths })},
 	{name: "state_interval", arg: "TIME", help: "how much of what was charged a kill may lose (default 1s)",
 		set: duration(false, func(s *settings) *time.Duration { return &s.StateInterval })},
 	{name: "merge_domains", help: "let several files hold rules of one domain",
@@ -129,6 +136,12 @@ var allSettings = []setting{
 		set: duration(true, func(s *settings) *time.Duration { return &s.UpstreamTimeouts.ResponseHeader })},
 	{name: "upstream_idle_timeout", arg: "TIME", help: "until an unused connection to the upstream is closed (default 90s)",
 		set: duration(true, func(s *settings) *time.Duration { return &s.UpstreamTimeouts.Idle })},
+	{name: "upstream_timeout", arg: "TIME", help: "for a whole call, other than event streams, upgraded connections and gRPC (default off)",
+		set: duration(true, func(s *settings) *time.Duration { return &s.UpstreamTimeouts.Total })},
+	{name: "upstream_retries", arg: "N", help: "how often a call is tried again that the upstream failed and that may be sent twice (default 0)",
+		set: retries(func(s *settings) *gateway.Retries { return &s.Retries })},
+	{name: "upstream_retry_statuses", arg: "STATUS", list: true, help: "statuses that are tried again (default 502, 503, 504)",
+		set: retryStatuses(func(s *settings) *gateway.Retries { return &s.Retries })},
 	{name: "max_hold", arg: "TIME", help: "how long Envoy's callers without a deadline are held by a leaky bucket (default 1s)",
 		set: duration(false, func(s *settings) *time.Duration { return &s.RLS.MaxHold })},
 	{name: "rls_headers", help: "ask Envoy to add RateLimit-Limit, -Remaining, -Reset and Retry-After to answers", set: rlsHeaders},
@@ -153,7 +166,7 @@ var allSettings = []setting{
 	{name: "max_header_bytes", arg: "N", help: "the longest header of a request (default 65536)",
 		set: number(1024, 1<<24, func(s *settings) *int { return &s.MaxHeaderBytes })},
 	{name: "max_body_bytes", arg: "N", help: "the longest body of a request (default no bound)",
-		set: number(1, 1<<50, func(s *settings) *int64 { return &s.MaxBodyBytes })},
+		set: number(1, maxBody, func(s *settings) *int64 { return &s.MaxBodyBytes })},
 	{name: "secret_file", arg: "FILE", path: true, help: "what receipts and visitors' cookies are signed with; the same for all instances (default random)", set: secretFile},
 	{name: "shutdown_timeout", arg: "TIME", help: "how long calls under way may take at the end (default 25s)",
 		set: duration(false, func(s *settings) *time.Duration { return &s.ShutdownTimeout })},
@@ -163,22 +176,28 @@ var allSettings = []setting{
 // refused: a setting that looks in force and is not would be worse.
 var laterSettings = []string{
 	"admin_token_file",
-	"routes", "tls", "plan_weights", "reserves",
+	"tls", "plan_weights", "reserves",
 }
 
 func isLater(name string) bool { return slices.Contains(laterSettings, name) }
 
 func findSetting(name string) *setting {
-	i := slices.IndexFunc(allSettings, func(s setting) bool { return s.name == name })
+	return findIn(allSettings, name)
+}
+
+func findIn(table []setting, name string) *setting {
+	i := slices.IndexFunc(table, func(s setting) bool { return s.name == name })
 	if i < 0 {
 		return nil
 	}
-	return &allSettings[i]
+	return &table[i]
 }
 
-func settingNames() []string {
-	names := make([]string, len(allSettings))
-	for i, s := range allSettings {
+func settingNames() []string { return namesOf(allSettings) }
+
+func namesOf(table []setting) []string {
+	names := make([]string, len(table))
+	for i, s := range table {
 		names[i] = s.name
 	}
 	return names

@@ -92,23 +92,29 @@ func duration(mayBeOff bool, field func(*settings) *time.Duration) setter {
 	}
 }
 
-func upstreamURL(s *settings, v []string) error {
-	u, err := url.Parse(v[0])
+func upstreamOf(field func(*settings) **url.URL) setter {
+	return func(s *settings, v []string) (err error) {
+		*field(s), err = parseUpstream(v[0])
+		return err
+	}
+}
+
+func parseUpstream(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || u.Host == "" {
 		// Not the text itself: it may hold a password.
-		return errors.New("is no URL: write it as http://127.0.0.1:3000")
+		return nil, errors.New("is no URL: write it as http://127.0.0.1:3000")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" {
-		return fmt.Errorf("has the scheme %q: use http, https or h2c, as in http://127.0.0.1:3000", u.Scheme)
+		return nil, fmt.Errorf("has the scheme %q: use http, https or h2c, as in http://127.0.0.1:3000", u.Scheme)
 	}
 	switch {
 	case u.User != nil:
-		return errors.New("holds a user or password: leave them to the clients")
+		return nil, errors.New("holds a user or password: leave them to the clients")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return errors.New("has a query or fragment: only a path can be put before requests")
+		return nil, errors.New("has a query or fragment: only a path can be put before requests")
 	}
-	s.Upstream = u
-	return nil
+	return u, nil
 }
 
 func storeName(s *settings, v []string) error {

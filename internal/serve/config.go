@@ -25,7 +25,7 @@ const (
 )
 
 // Config is every setting of a server. The zero value of a field means its
-// default; one of Rules, Limit and Text is required. Without Upstream there is no
+// default; one of Rules, Limit and Text is required. Without Upstream and Routes there is no
 // gateway, and others ask for decisions.
 type Config struct {
 	// Rules are the files and directories of rules.
@@ -48,8 +48,16 @@ type Config struct {
 	Upstream *url.URL
 	// UpstreamHost sends the host of Upstream instead of the client's.
 	UpstreamHost bool
+	// Routes are the upstreams of several hosts and paths, instead of Upstream. What
+	// they leave zero is as the other settings say.
+	Routes []Route
 	// UpstreamTimeouts bound the waiting for the upstream.
 	UpstreamTimeouts gateway.Timeouts
+	// Retries say when a call that the upstream failed is tried again.
+	Retries gateway.Retries
+	// ExemptPaths are never limited; see gateway.Options. Nil is DefaultExempt, an
+	// empty list none.
+	ExemptPaths []string
 
 	// Listen is the gateway's address, AdminListen that of /metrics and the like,
 	// or Off.
@@ -119,11 +127,14 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.AdminListen, DefaultAdminListen)
 	if c.HTTPListen == nil {
 		c.HTTPListen = []string{DefaultHTTPListen}
-		if c.Upstream != nil {
+		if c.HasGateway() {
 			c.HTTPListen = []string{Off}
 		}
 	}
-	c.RLS.setDefaults(c.Upstream != nil)
+	if c.ExemptPaths == nil {
+		c.ExemptPaths = DefaultExempt()
+	}
+	c.RLS.setDefaults(c.HasGateway())
 	setDefault(&c.Store, DefaultStore)
 	setDefault(&c.ShutdownTimeout, DefaultShutdownTimeout)
 	return c
@@ -146,7 +157,7 @@ func (c *Config) check() error {
 		}
 	}
 	switch {
-	case c.Upstream == nil && (sources == 0 || c.httpOff() && c.RLS.off()):
+	case !c.HasGateway() && (sources == 0 || c.httpOff() && c.RLS.off()):
 		return &Error{Missing: true, What: "nothing to serve: no upstream is set",
 			Hint: "say where requests go, such as --upstream http://127.0.0.1:3000, or name rules that other proxies ask about, with --rules PATH"}
 	case sources == 0:
@@ -158,10 +169,11 @@ func (c *Config) check() error {
 	case c.Limit == "" && c.By != DefaultBy:
 		return &Error{Missing: true, What: "by says whose calls limit counts together, and no limit is set",
 			Hint: "leave it out; in rules the key of a descriptor says it"}
-	case c.Listen == Off && c.Upstream != nil:
-		return &Error{What: "listen: the gateway cannot be off when an upstream is set", Hint: "leave out the upstream"}
 	case c.ShutdownTimeout < 0:
 		return &Error{What: "shutdown_timeout must not be negative"}
+	}
+	if err := c.checkRoutes(); err != nil {
+		return err
 	}
 	if err := c.Who.check(c.TrustedProxies); err != nil {
 		return err
@@ -183,7 +195,7 @@ func (c *Config) checkListeners() error {
 		{"listen", []string{c.Listen}}, {"http_listen", c.HTTPListen},
 		{"grpc_listen", c.RLS.Listen}, {"admin_listen", []string{c.AdminListen}},
 	} {
-		if l.setting == "listen" && c.Upstream == nil {
+		if l.setting == "listen" && !c.HasGateway() {
 			continue // no gateway
 		}
 		for _, a := range l.addresses {

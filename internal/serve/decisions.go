@@ -25,7 +25,7 @@ func (s *Server) newDecisions(loaded *loadedRules, store caudal.Store) (decision
 	if err != nil {
 		return decisions{}, err
 	}
-	decider, err := s.newDecider(loaded, store, who)
+	decider, err := s.newDecider(loaded.domain, store, who)
 	if err != nil {
 		return decisions{}, err
 	}

@@ -79,7 +79,7 @@ func localNetworks() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefi
 func start(t *testing.T, rules string, c Config, deps Deps) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: newClock(), log: new(logs)}
-	if c.Upstream == nil {
+	if !c.HasGateway() {
 		c.Upstream = upstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(w, r.Body)
 		}))

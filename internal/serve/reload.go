@@ -32,7 +32,7 @@ func (s *Server) Reload() error {
 	s.enforce(loaded)
 	s.log.Info("rules reloaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
 		"warnings", loaded.warned(), "hash", loaded.hash)
-	s.warnUnfound(loaded.domain.Keys())
+	s.warnUnfound(loaded)
 	s.warnOwn()
 	return nil
 }
@@ -54,6 +54,9 @@ func (s *Server) enforce(loaded *loadedRules) {
 	s.metrics.SetDomains(loaded.set.Domains(), loaded.hash, loaded.at)
 	s.rls.loaded(loaded.set)
 	s.decider.SetDomain(loaded.domain)
+	for name, domain := range loaded.byRoute {
+		s.routeDeciders[name].SetDomain(domain)
+	}
 	s.decisions.loaded(loaded)
 	s.rules.Store(loaded)
 	if s.store.enforced != nil {

@@ -11,7 +11,8 @@ import (
 // loadedRules is rules that can be put in force.
 type loadedRules struct {
 	set      *rule.Set
-	domain   *rule.Domain // for requests that are matched by attributes
+	domain   *rule.Domain            // for requests that are matched by attributes
+	byRoute  map[string]*rule.Domain // the domains that routes name
 	hash     string
 	warnings []rule.Warning
 	at       time.Time
@@ -35,20 +36,24 @@ func loadRules(c *Config) (*loadedRules, error) {
 		return nil, err
 	}
 	domain, err := chooseDomain(set, c.Domain)
-	if c.Compat && c.Upstream == nil && c.Domain == "" && len(set.Domains()) > 1 {
-		domain, err = &rule.Domain{}, nil // requests of Envoy's protocol name theirs
+	if c.domainNamed() && c.Domain == "" && len(set.Domains()) > 1 {
+		domain, err = &rule.Domain{}, nil // there is no usual one, and none is needed
 	}
 	if err != nil {
 		return nil, err
 	}
+	byRoute, err := routeDomains(c, set)
+	if err != nil {
+		return nil, err
+	}
 	warnings = append(warnings, unseenResponses(c, set)...)
-	return &loadedRules{set: set, domain: domain, hash: set.Hash(), warnings: warnings, at: time.Now()}, nil
+	return &loadedRules{set: set, domain: domain, byRoute: byRoute, hash: set.Hash(), warnings: warnings, at: time.Now()}, nil
 }
 
 // ruleOptions says how rules are read.
 func ruleOptions(c *Config) rule.Options {
 	return rule.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix,
-		ForAttributes: c.Upstream != nil || !c.Compat, VerifiedKeys: c.Who.Keys != "", MatchForm: MatchForm(c.FoldPathCase),
+		ForAttributes: c.HasGateway() || !c.Compat, VerifiedKeys: c.Who.Keys != "", MatchForm: MatchForm(c.FoldPathCase),
 		MergeDomains: c.MergeDomains, CompatEnvoy: c.Compat, Region: c.Region}
 }
 
@@ -68,18 +73,24 @@ func readRules(c *Config, options rule.Options) (*rule.Set, []rule.Warning, erro
 
 // chooseDomain gives the domain that was named, or the only one.
 func chooseDomain(set *rule.Set, name string) (*rule.Domain, error) {
-	names := domainNames(set)
-	list := strings.Join(names, ", ")
 	if name != "" {
-		if d, ok := set.Domain(name); ok {
-			return d, nil
+		d, err := namedDomain(set, name)
+		if err != nil {
+			return nil, err
 		}
-		return nil, &Error{Missing: true, What: fmt.Sprintf("domain %q is not among the rules: they hold %s", name, list),
-			Hint: "name one of these with --domain"}
+		return d, nil
 	}
-	if len(names) > 1 {
-		return nil, &Error{Missing: true, What: fmt.Sprintf("the rules hold %d domains and none is named: %s", len(names), list),
+	if names := domainNames(set); len(names) > 1 {
+		return nil, &Error{Missing: true, What: fmt.Sprintf("the rules hold %d domains and none is named: %s", len(names), strings.Join(names, ", ")),
 			Hint: "name the one to serve, such as --domain " + names[0]}
 	}
 	return set.Default()
+}
+
+func namedDomain(set *rule.Set, name string) (*rule.Domain, *Error) {
+	if d, ok := set.Domain(name); ok {
+		return d, nil
+	}
+	return nil, &Error{Missing: true, What: fmt.Sprintf("domain %q is not among the rules: they hold %s", name, strings.Join(domainNames(set), ", ")),
+		Hint: "name one of these with --domain"}
 }

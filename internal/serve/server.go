@@ -19,6 +19,7 @@ import (
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
 	"github.com/caudal-dev/caudal/internal/metrics"
+	"github.com/caudal-dev/caudal/rule"
 )
 
 // Deps are what a server is given beside its settings. The zero value is usable.
@@ -39,11 +40,12 @@ type Server struct {
 	deps   Deps
 	log    *slog.Logger
 
-	store    *openedStore
-	decider  *httplimit.Decider
-	resolves *identity.Resolver // says who asks the gateway
-	gateway  *gateway.Gateway
-	metrics  *metrics.Metrics
+	store         *openedStore
+	decider       *httplimit.Decider
+	routeDeciders map[string]*httplimit.Decider // by the domains that routes name
+	resolves      *identity.Resolver            // says who asks the gateway
+	gateway       *gateway.Gateway
+	metrics       *metrics.Metrics
 
 	front, admin *endpoint   // front is nil without an upstream, admin when it is off
 	api          []*endpoint // of the decision API
@@ -183,7 +185,10 @@ func (s *Server) build(loaded *loadedRules) error {
 	if s.deps.WrapStore != nil {
 		store = s.deps.WrapStore(store)
 	}
-	if s.decider, err = s.newDecider(loaded, store, s.resolves); err != nil {
+	if s.decider, err = s.newDecider(loaded.domain, store, s.resolves); err != nil {
+		return err
+	}
+	if s.routeDeciders, err = s.newRouteDeciders(loaded, store); err != nil {
 		return err
 	}
 	if s.decisions, err = s.newDecisions(loaded, store); err != nil {
@@ -192,7 +197,7 @@ func (s *Server) build(loaded *loadedRules) error {
 	if s.rls, err = s.newRLS(loaded.set, store); err != nil {
 		return err
 	}
-	if c.Upstream == nil {
+	if !c.HasGateway() {
 		return nil
 	}
 	s.gateway, err = s.newGateway(s.resolves)
@@ -209,9 +214,9 @@ func (s *Server) resolver(trusted []netip.Prefix) (*identity.Resolver, error) {
 		UserHeader: c.Who.UserHeader, PlanHeader: c.Who.PlanHeader})
 }
 
-func (s *Server) newDecider(loaded *loadedRules, store caudal.Store, who *identity.Resolver) (*httplimit.Decider, error) {
+func (s *Server) newDecider(domain *rule.Domain, store caudal.Store, who *identity.Resolver) (*httplimit.Decider, error) {
 	c := &s.config
-	return httplimit.NewDecider(loaded.domain, store, who, httplimit.Options{
+	return httplimit.NewDecider(domain, store, who, httplimit.Options{
 		Families: c.Families, Reset: c.Reset, DryRun: c.DryRun, ChargePreflight: c.ChargePreflight,
 		DenialOrigins: c.DenialOrigins, Clock: s.deps.Clock, Observer: s.metrics, Logger: s.log})
 }
@@ -222,7 +227,7 @@ func (s *Server) frontEndpoint(ctx context.Context) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := s.newHTTP(ctx, s.track(boundBody(s.watchRequests(s.resolves, s.gateway), c.MaxBodyBytes)))
+	server := s.newHTTP(ctx, s.track(s.watchRequests(s.resolves, s.gateway)))
 	return &endpoint{"gateway", server, ln}, nil
 }
 
@@ -251,7 +256,7 @@ func (s *Server) announce(loaded *loadedRules) {
 	for _, e := range s.endpoints() {
 		attrs := []any{"listener", e.name, "address", e.ln.Addr().String()}
 		if e == s.front {
-			attrs = append(attrs, "upstream", s.config.Upstream.Redacted())
+			attrs = append(attrs, "upstream", s.config.destinations(), "exempt", s.config.ExemptPaths)
 		}
 		s.log.Info("listening", attrs...)
 	}
@@ -259,7 +264,7 @@ func (s *Server) announce(loaded *loadedRules) {
 		s.log.Info("listening", "listener", "grpc", "address", address)
 	}
 	s.warnRLS(loaded.set)
-	s.warnUnfound(loaded.domain.Keys())
+	s.warnUnfound(loaded)
 	s.warnOwn()
 }
 

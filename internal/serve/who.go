@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/caudal-dev/caudal"
-	"github.com/caudal-dev/caudal/gateway"
 	"github.com/caudal-dev/caudal/identity"
 	"github.com/caudal-dev/caudal/memstore"
 	"github.com/caudal-dev/caudal/rule"
@@ -136,17 +136,6 @@ func (s *Server) newVisitors() (*caudal.Limiter, error) {
 	return caudal.New(store, caudal.Limit{Requests: uint32(n), Unit: caudal.Hour, Algorithm: caudal.SlidingWindow})
 }
 
-// newGateway makes the gateway.
-func (s *Server) newGateway(resolver *identity.Resolver) (*gateway.Gateway, error) {
-	c := &s.config
-	newcomers, err := s.newVisitors()
-	if err != nil {
-		return nil, err
-	}
-	return gateway.New(gateway.Options{Upstream: c.Upstream, UpstreamHost: c.UpstreamHost, Limits: s.metrics.Time(s.decider),
-		Identity: resolver, NewVisitors: newcomers, Timeouts: c.UpstreamTimeouts, Logger: s.log})
-}
-
 // lookEvery is how often the files are looked at. One that has changed is read when
 // it looks the same twice in a row: somebody may still be writing.
 const lookEvery = time.Second
@@ -236,7 +225,7 @@ func (s *Server) warnOwn() {
 	}
 	warned := 0
 	for _, own := range s.who.keys.Keys().OwnLimits() {
-		if why := doesNotAct(s.decider.Domain(), own); why != "" {
+		if why := actsNowhere(s.rules.Load().domainsInForce(), own); why != "" {
 			if warned++; warned > maxOwnWarnings {
 				return
 			}
@@ -244,6 +233,22 @@ func (s *Server) warnOwn() {
 		}
 	}
 }
+
+// actsNowhere says why a number does not act in any of the domains; "" when it does.
+func actsNowhere(domains []*rule.Domain, own identity.OwnLimit) (why string) {
+	for _, d := range domains {
+		reason := doesNotAct(d, own)
+		if reason == "" {
+			return ""
+		}
+		if why == "" || why == noSuchLimit {
+			why = reason
+		}
+	}
+	return why
+}
+
+const noSuchLimit = "no rule has a limit with this name"
 
 // doesNotAct says why a number of some key does not act under the rules; "" when it
 // does.
@@ -266,17 +271,22 @@ func doesNotAct(domain *rule.Domain, own identity.OwnLimit) string {
 		}
 		return ""
 	}
-	return "no rule has a limit with this name"
+	return noSuchLimit
 }
 
 // warnUnfound warns of attributes that the rules use and the settings let no request
 // of the gateway have.
-func (s *Server) warnUnfound(keys []string) {
+func (s *Server) warnUnfound(loaded *loadedRules) {
 	if s.gateway == nil {
 		return
 	}
+	var keys []string
+	for _, d := range loaded.domainsInForce() {
+		keys = append(keys, d.Keys()...)
+	}
+	slices.Sort(keys)
 	w := &s.config.Who
-	for _, key := range keys {
+	for _, key := range slices.Compact(keys) {
 		if mend := w.unfound(key); mend != "" {
 			s.log.Warn("the rules use an attribute that no request to the gateway has", "attribute", key, "mend", mend)
 		}
