@@ -9,6 +9,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/rule"
 )
 
@@ -26,6 +27,9 @@ type exchange struct {
 	before  []*rule.Limit
 	refunds []caudal.Refund
 	broken  bool // after a panic: not to be reused
+
+	detail httplimit.Detail // for the observer
+	who    described
 }
 
 // part is what one descriptor matched.
@@ -50,6 +54,7 @@ func (x *exchange) release() {
 	clear(x.refunds)
 	clear(x.parts)
 	x.domain, x.verdict = "", caudal.Verdict{}
+	x.detail, x.who = httplimit.Detail{}, nil
 	x.parts, x.modes, x.decisions = x.parts[:0], x.modes[:0], x.decisions[:0]
 	x.entries, x.before, x.refunds = x.entries[:0], x.before[:0], x.refunds[:0]
 	if x.keys = x.keys[:0]; cap(x.keys) > maxKept {

@@ -72,6 +72,7 @@ type Service struct {
 	pb.UnimplementedRateLimitServiceServer
 
 	opts      Options
+	detailed  httplimit.DetailObserver // opts.Observer, when it is one
 	store     caudal.Store
 	refunder  caudal.Refunder // store, when it has the ability
 	set       atomic.Pointer[rule.Set]
@@ -107,6 +108,7 @@ func New(set *rule.Set, store caudal.Store, o Options) (*Service, error) {
 		o.Logger = slog.Default()
 	}
 	s := &Service{opts: o, store: store}
+	s.detailed, _ = o.Observer.(httplimit.DetailObserver)
 	s.refunder, _ = store.(caudal.Refunder)
 	s.overrides.epoch = o.Compat
 	if set != nil {

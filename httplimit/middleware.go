@@ -172,7 +172,7 @@ func (d *Decider) DecideRequest(ctx context.Context, req rule.Request) *Outcome 
 func (d *Decider) decide(ctx context.Context, o *Outcome, req rule.Request) {
 	defer d.recovered(o)
 	domain := d.domain.Load()
-	o.domain = domain.Name()
+	o.domain, o.who = domain.Name(), req
 	domain.Match(req, &o.match)
 	if q, ok := req.(*identity.Request); ok {
 		if q.AmbiguousPath() && !d.opts.DryRun {

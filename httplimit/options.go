@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/rule"
 )
 
 // Families says which rate-limit headers are sent. Values can be combined with |.
@@ -143,6 +144,33 @@ type Observer interface {
 	// Failed is called when no decision was made (a *PanicError when the limiter
 	// panicked) and when a charge could not be taken back.
 	Failed(domain string, err error)
+}
+
+// DetailObserver is an Observer that wants to know more. It is found by asking
+// whether an Observer is one too, and is then told by Detailed, instead of
+// Decided.
+type DetailObserver interface {
+	Observer
+	// Detailed is called where Decided would be. The value is the caller's, and is
+	// used again: nothing of it may be kept or changed.
+	Detailed(*Detail)
+}
+
+// Detail is what became of one limit in one call, with what is known of the call.
+type Detail struct {
+	// Domain, Call.Limit and Result are what Decided is told.
+	Domain string
+	Call   *caudal.Call
+	Result Result
+	// Decision is what the limit said; nil when no decision was made.
+	Decision *caudal.Decision
+	// Rule is the limit's rule, nil where limits do not come from rules.
+	Rule *rule.Limit
+	// Who answers questions about the request, at their cost; nil where nobody can.
+	Who rule.Request
+	// Entries is the descriptor that the limit was found by, nil where limits are
+	// found by attributes.
+	Entries []rule.Entry
 }
 
 type noObserver struct{}

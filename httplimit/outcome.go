@@ -57,6 +57,8 @@ type Outcome struct {
 
 	match   rule.Match
 	request identity.Request
+	who     rule.Request // the request, or another's; nil when nobody knows
+	told    Detail       // for the observer
 	refunds []caudal.Refund
 	buf     []byte
 	key     string
@@ -74,7 +76,7 @@ func (o *Outcome) Release() {
 	clear(o.Decisions)
 	clear(o.refunds)
 	o.match.Reset()
-	o.request = identity.Request{}
+	o.request, o.who, o.told = identity.Request{}, nil, Detail{}
 	o.Action, o.Calls, o.Decisions, o.Err = Pass, nil, o.Decisions[:0], nil
 	o.core, o.domain, o.wall, o.leave, o.room, o.hasRoom = nil, "", 0, time.Time{}, 0, false
 	o.refunds, o.buf, o.key, o.one[0] = o.refunds[:0], o.buf[:0], "", caudal.Call{}
@@ -83,8 +85,9 @@ func (o *Outcome) Release() {
 
 // core is what a Middleware and a Decider have in common.
 type core struct {
-	opts  Options
-	taker taker
+	opts     Options
+	detailed DetailObserver // opts.Observer, when it is one
+	taker    taker
 
 	failures atomic.Int64 // since the last line of log
 	logged   atomic.Int64 // unix seconds of the last line of log
@@ -99,6 +102,7 @@ type taker interface {
 
 func (c *core) init(o Options, t taker) error {
 	c.opts, c.taker = o.withDefaults(), t
+	c.detailed, _ = c.opts.Observer.(DetailObserver)
 	return o.validate()
 }
 
@@ -164,7 +168,7 @@ func (c *core) failed(ctx context.Context, o *Outcome, err error) {
 	}
 	for i := range o.Calls {
 		if o.Calls[i].Cost > 0 && (result == ErrorAllowed || o.Calls[i].Mode == caudal.Enforce) {
-			c.opts.Observer.Decided(o.domain, o.Calls[i].Limit, result)
+			c.tell(o, i, result)
 		}
 	}
 	c.report(o.domain, err)
@@ -205,18 +209,36 @@ func (c *core) count(o *Outcome) {
 		switch {
 		case call.Cost == 0:
 		case d.Unavailable && caudal.Enforced(call.Mode, quota):
-			c.opts.Observer.Decided(o.domain, call.Limit, ErrorDenied)
+			c.tell(o, i, ErrorDenied)
 		case d.Degraded && d.Allowed && !d.Charged && o.Verdict.Allowed && call.Limit.OnStoreError() == caudal.FailOpen:
-			c.opts.Observer.Decided(o.domain, call.Limit, ErrorAllowed)
+			c.tell(o, i, ErrorAllowed)
 		case d.Charged && o.Verdict.Allowed:
-			c.opts.Observer.Decided(o.domain, call.Limit, Allowed)
+			c.tell(o, i, Allowed)
 		case d.Allowed:
 		case caudal.Enforced(call.Mode, quota):
-			c.opts.Observer.Decided(o.domain, call.Limit, Denied)
+			c.tell(o, i, Denied)
 		default:
-			c.opts.Observer.Decided(o.domain, call.Limit, ShadowDenied)
+			c.tell(o, i, ShadowDenied)
 		}
 	}
+}
+
+// tell tells the observer what became of the limit of call i.
+func (c *core) tell(o *Outcome, i int, result Result) {
+	if c.detailed == nil {
+		c.opts.Observer.Decided(o.domain, o.Calls[i].Limit, result)
+		return
+	}
+	// It lies in the outcome, since one on the stack would not stay there.
+	d := &o.told
+	d.Domain, d.Call, d.Result, d.Decision, d.Rule, d.Who = o.domain, &o.Calls[i], result, nil, nil, o.who
+	if i < len(o.Decisions) {
+		d.Decision = &o.Decisions[i]
+	}
+	if i < len(o.match.Limits) {
+		d.Rule = o.match.Limits[i]
+	}
+	c.detailed.Detailed(d)
 }
 
 // Enforced reports whether the limit of call i takes part in the verdict.
