@@ -17,6 +17,18 @@ var (
 		[]string{"hash"}, nil)
 )
 
+var (
+	suspectsDesc = prometheus.NewDesc("caudal_likely_false_positives_total",
+		"Denials that may well have hit somebody who did nothing wrong, by kind.",
+		[]string{"domain", "rule", "kind"}, nil)
+	nearDesc = prometheus.NewDesc("caudal_near_limit_keys",
+		"About how many keys had less than a fifth of the limit left in the last one to two minutes.",
+		[]string{"domain", "rule"}, nil)
+	shareDesc = prometheus.NewDesc("caudal_top_key_share",
+		"Share of the calls of the last minutes that the busiest key made, by a sample; 0 when there are too few to say.",
+		[]string{"domain", "rule"}, nil)
+)
+
 var errorsDesc = prometheus.NewDesc("caudal_store_errors_total",
 	"Calls of the store that failed, decisions that could not be made, and charges that could not be taken back, by kind.",
 	[]string{"kind"}, nil)
@@ -49,6 +61,9 @@ type rules struct{ m *Metrics }
 
 func (r rules) Describe(out chan<- *prometheus.Desc) {
 	out <- decisionsDesc
+	out <- suspectsDesc
+	out <- nearDesc
+	out <- shareDesc
 	out <- loadedDesc
 	out <- infoDesc
 }
@@ -56,12 +71,33 @@ func (r rules) Describe(out chan<- *prometheus.Desc) {
 func (r rules) Collect(out chan<- prometheus.Metric) {
 	t := r.m.table.Load()
 	for _, c := range t.all {
-		for i, outcome := range outcomes {
-			out <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(c.sum(i)), c.domain, c.rule, outcome)
+		c.collect(out)
+		if c.values != nil {
+			c.values.each(func(v *counters) { v.collect(out) })
+		}
+		if c.watched != nil {
+			r.watched(c, out)
 		}
 	}
 	if t.hash != "" {
 		out <- prometheus.MustNewConstMetric(loadedDesc, prometheus.GaugeValue, float64(t.loaded.UnixMilli())/1000)
 		out <- prometheus.MustNewConstMetric(infoDesc, prometheus.GaugeValue, 1, t.hash)
 	}
+}
+
+func (c *counters) collect(out chan<- prometheus.Metric) {
+	for i, outcome := range outcomes {
+		out <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(c.sum(i)), c.domain, c.rule, outcome)
+	}
+}
+
+func (r rules) watched(c *counters, out chan<- prometheus.Metric) {
+	for kind, name := range suspectKinds {
+		out <- prometheus.MustNewConstMetric(suspectsDesc, prometheus.CounterValue, float64(c.watched.suspects[kind].Load()), c.domain, c.rule, name)
+	}
+	out <- prometheus.MustNewConstMetric(nearDesc, prometheus.GaugeValue, float64(c.watched.near.estimate()), c.domain, c.rule)
+	r.m.ticking.Lock()
+	share := c.watched.share
+	r.m.ticking.Unlock()
+	out <- prometheus.MustNewConstMetric(shareDesc, prometheus.GaugeValue, share, c.domain, c.rule)
 }

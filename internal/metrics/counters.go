@@ -27,8 +27,13 @@ type series struct{ domain, rule string }
 // for as long as the rule does.
 type counters struct {
 	series
-	cells []cell
+	limit   *rule.Limit // nil for limits that requests bring
+	cells   []cell
+	watched *watched // nil beyond maxWatched
+	values  *values  // of rules that are counted by value
 }
+
+func newCounters(s series) *counters { return &counters{series: s, cells: make([]cell, stripes())} }
 
 // cell fills a cache line, so that two stripes never share one.
 type cell struct {
@@ -52,8 +57,21 @@ func stripes() int {
 func (c *counters) add(result httplimit.Result) {
 	// Go tells nobody on which core it runs. A random cell spreads as well, and
 	// costs 2 ns.
-	i := rand.Uint32() & uint32(len(c.cells)-1)
-	c.cells[i].n[result].Add(1)
+	c.addTo(rand.Uint32(), result)
+}
+
+// addTo adds to a cell that a random number chooses, by its last bits.
+func (c *counters) addTo(random uint32, result httplimit.Result) {
+	c.cells[random&uint32(len(c.cells)-1)].n[result].Add(1)
+}
+
+// all is the sum over all values that the rule is counted by.
+func (c *counters) all(result int) uint64 {
+	total := c.sum(result)
+	if c.values != nil {
+		c.values.each(func(v *counters) { total += v.sum(result) })
+	}
+	return total
 }
 
 func (c *counters) sum(result int) (total uint64) {
@@ -79,8 +97,9 @@ type slot struct {
 }
 
 // newTable makes the table of some domains' rules, with the counters that old has,
-// and one for the limits under each of the extra names.
-func newTable(domains []*rule.Domain, old *table, extra []string) *table {
+// and one for the limits under each of the extra names. Series by value share the
+// room.
+func newTable(domains []*rule.Domain, old *table, extra []string, space *room) *table {
 	var limits []*rule.Limit
 	for _, d := range domains {
 		limits = append(limits, d.Limits()...)
@@ -95,28 +114,46 @@ func newTable(domains []*rule.Domain, old *table, extra []string) *table {
 		if l.Unlimited {
 			continue // counts nothing
 		}
-		t.insert(l.Compiled, t.add(series{l.Domain, l.Name}, old))
+		t.insert(l.Compiled, t.add(series{l.Domain, l.Name}, l, old))
 	}
 	for _, d := range domains {
 		for _, name := range extra {
-			t.add(series{d.Name(), name}, old)
+			t.add(series{d.Name(), name}, nil, old)
 		}
 	}
+	t.prepare(space)
 	return t
 }
 
-// add gives the counters of a series, those of old if it has them.
-func (t *table) add(s series, old *table) *counters {
+// prepare gives the rules what they need beside counts.
+func (t *table) prepare(space *room) {
+	used := 0
+	for i, c := range t.all {
+		if c.watched == nil && i < maxWatched {
+			c.watched = newWatched(len(t.all))
+		}
+		switch {
+		case c.limit == nil || !c.limit.ByValue():
+			c.values = nil
+		case c.values == nil:
+			c.values = &values{room: space, by: map[string]*counters{}}
+		default:
+			used += c.values.taken()
+		}
+	}
+	space.set(MaxValues - used)
+}
+
+// add gives the counters of a series, with what old has counted.
+func (t *table) add(s series, limit *rule.Limit, old *table) *counters {
 	if c := t.named[s]; c != nil {
 		return c
 	}
-	var c *counters
-	if old != nil {
-		c = old.named[s]
+	c := newCounters(s)
+	if old != nil && old.named[s] != nil {
+		*c = *old.named[s] // the same cells; calls under way count into them
 	}
-	if c == nil {
-		c = &counters{series: s, cells: make([]cell, stripes())}
-	}
+	c.limit = limit
 	t.named[s] = c
 	t.all = append(t.all, c)
 	return c

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,9 @@ type Options struct {
 	// Extra are names of limits that no rule has but each domain may count under:
 	// those that requests bring.
 	Extra []string
+	// ShowKeys shows API keys, addresses and all other values of keys in the clear,
+	// to whoever asks for the busiest; else their hashes are shown.
+	ShowKeys bool
 	// Logger gets what goes wrong in a scrape. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -61,6 +65,9 @@ type StateStats struct {
 type Metrics struct {
 	registry *prometheus.Registry
 	table    atomic.Pointer[table]
+	room     room // for series by value
+	suspects *suspects
+	showKeys bool
 	mask     uint32
 	extra    []string
 	log      *slog.Logger
@@ -68,9 +75,12 @@ type Metrics struct {
 	duration prometheus.Histogram
 	loads    *prometheus.CounterVec
 	errors   storeErrors
+
+	ticking                 sync.Mutex
+	ticked, minute, rotated time.Time
 }
 
-var _ httplimit.Observer = (*Metrics)(nil)
+var _ httplimit.DetailObserver = (*Metrics)(nil)
 
 // The results of caudal_config_loads_total.
 const (
@@ -102,6 +112,8 @@ func New(o Options) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		mask:     o.SampleEvery - 1,
+		suspects: newSuspects(),
+		showKeys: o.ShowKeys,
 		extra:    o.Extra,
 		log:      o.Logger,
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -182,9 +194,11 @@ func (m *Metrics) SetRules(domain *rule.Domain, hash string, at time.Time) {
 // must be called before decisions are made by the new rules, or their first are
 // not counted. The hash names the rules.
 func (m *Metrics) SetDomains(domains []*rule.Domain, hash string, at time.Time) {
-	t := newTable(domains, m.table.Load(), m.extra)
+	t := newTable(domains, m.table.Load(), m.extra, &m.room)
 	t.hash, t.loaded = hash, at
+	m.ticking.Lock()
 	m.table.Store(t)
+	m.ticking.Unlock()
 	m.loads.WithLabelValues(loadedWell).Inc()
 }
 

@@ -297,6 +297,7 @@ func (s *Server) AdminAddr() string {
 // is that of a listener that failed.
 func (s *Server) Run(ctx context.Context, reload <-chan os.Signal) error {
 	defer s.watch(ctx)()
+	defer every(time.Second, func() { s.metrics.Tick(time.Now()) })()
 	defer s.watchWho(ctx)()
 	for {
 		select {
