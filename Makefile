@@ -44,6 +44,10 @@ deps: ## install the programs that the tests start, where they are missing
 lint: ## gofmt, go vet, staticcheck, govulncheck
 	@scripts/lint.sh
 
+.PHONY: api
+api: ## write the listings of what the public packages export, in api/
+	go test . -count=1 -run 'APIListing' -update
+
 .PHONY: bench
 bench: ## run the benchmarks and print them beside their floors
 	@mkdir -p bin
