@@ -192,10 +192,13 @@ func TestHeldBodyIsHandedOnWhole(t *testing.T) {
 // watches a connection only once the body has been read.
 func TestHangingUpIsSeenBeforeTheBodyIsRead(t *testing.T) {
 	limit := one(t, caudal.PerMinute(1).WithQueue(1, 0), ByIP, Options{})
-	gone := make(chan struct{})
+	held, gone := make(chan struct{}), make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o := limit.Decide(r)
 		defer o.Release()
+		if o.Verdict.Delay > 0 {
+			close(held) // only then is there a turn to give back
+		}
 		if !o.Hold(r) {
 			close(gone)
 		}
@@ -212,14 +215,21 @@ func TestHangingUpIsSeenBeforeTheBodyIsRead(t *testing.T) {
 	if err := post(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ctx, hangUp := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()
+	go func() {
+		select {
+		case <-held:
+		case <-time.After(30 * time.Second):
+		}
+		hangUp()
+	}()
 	if err := post(ctx); err == nil {
 		t.Fatal("a call whose turn comes in a minute was answered")
 	}
 	select {
 	case <-gone:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the client hung up and kept its turn")
 	}
 }
