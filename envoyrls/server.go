@@ -22,7 +22,7 @@ const HealthName = "ratelimit"
 
 // ServerOptions are the settings of a Server. The zero value is usable.
 type ServerOptions struct {
-	// TLS encrypts; see Certificates.Config. Nil is plain text.
+	// TLS encrypts. Nil is plain text.
 	TLS *tls.Config
 
 	// MaxConnectionAge is after how long a client is asked to connect anew, so that

@@ -138,6 +138,8 @@ func (r *configReader) unknown(key *yaml.Node) {
 		return
 	case near != "":
 		hint = "did you mean " + near + "?"
+	case name == "tls":
+		hint = "write tls_cert and tls_key"
 	case name == "descriptors":
 		hint = "this is a file of rules: give it to --rules"
 	case r.settings.route != nil:

@@ -123,6 +123,13 @@ compat: envoy
 max_hold: 300ms
 rls_headers: true
 rls_dynamic_metadata: true
+tls_cert: tc.pem
+tls_key: tk.pem
+tls_client_ca: tca.pem
+tls_client_optional: true
+http_tls_cert: hc.pem
+http_tls_key: hk.pem
+http_tls_client_ca: hca.pem
 grpc_tls_cert: c.pem
 grpc_tls_key: k.pem
 grpc_tls_client_ca: ca.pem
@@ -157,7 +164,11 @@ grpc_tls_client_name: envoy.example
 		"visitor": c.Who.Visitor, "visitor_new": c.Who.VisitorNew == 5, "body_field_bytes": c.Who.MaxBody == 1000,
 		"grpc_listen": slices.Equal(c.RLS.Listen, []string{"unix:/run/rls.sock"}), "compat": c.Compat, "max_hold": c.RLS.MaxHold == 300*time.Millisecond,
 		"rls_headers": c.RLS.Headers != nil, "rls_dynamic_metadata": c.RLS.DynamicMetadata,
-		"grpc_tls_cert": filepath.Base(c.RLS.Certificates.Cert) == "c.pem", "grpc_tls_key": filepath.Base(c.RLS.Certificates.Key) == "k.pem",
+		"tls_cert": filepath.Base(c.TLS.Cert) == "tc.pem", "tls_key": filepath.Base(c.TLS.Key) == "tk.pem",
+		"tls_client_ca": filepath.Base(c.TLS.ClientCA) == "tca.pem", "tls_client_optional": c.TLS.ClientOptional,
+		"http_tls_cert": filepath.Base(c.HTTPTLS.Cert) == "hc.pem", "http_tls_key": filepath.Base(c.HTTPTLS.Key) == "hk.pem",
+		"http_tls_client_ca": filepath.Base(c.HTTPTLS.ClientCA) == "hca.pem",
+		"grpc_tls_cert":      filepath.Base(c.RLS.Certificates.Cert) == "c.pem", "grpc_tls_key": filepath.Base(c.RLS.Certificates.Key) == "k.pem",
 		"grpc_tls_client_ca": filepath.Base(c.RLS.Certificates.ClientCA) == "ca.pem", "grpc_tls_client_name": c.RLS.Certificates.ClientName == "envoy.example",
 		"store_timeout": c.StoreTimeout == 10*time.Millisecond, "alert_url": c.AlertURL == "https://alerts.example/caudal",
 		"expected_instances": c.ExpectedInstances == 3,

@@ -155,6 +155,20 @@ var allSettings = []setting{
 		set: text(func(s *settings) *string { return &s.RLS.Certificates.ClientCA })},
 	{name: "grpc_tls_client_name", arg: "NAME", help: "a DNS name that a client's certificate must hold",
 		set: text(func(s *settings) *string { return &s.RLS.Certificates.ClientName })},
+	{name: "tls_cert", arg: "FILE", path: true, help: "the certificate of the gateway, in PEM; read again when it changes (default: no TLS)",
+		set: text(func(s *settings) *string { return &s.TLS.Cert })},
+	{name: "tls_key", arg: "FILE", path: true, help: "its private key",
+		set: text(func(s *settings) *string { return &s.TLS.Key })},
+	{name: "tls_client_ca", arg: "FILE", path: true, help: "authorities whose certificates clients must show (default none)",
+		set: text(func(s *settings) *string { return &s.TLS.ClientCA })},
+	{name: "tls_client_optional", help: "let clients in that show none",
+		set: toggle(func(s *settings) *bool { return &s.TLS.ClientOptional })},
+	{name: "http_tls_cert", arg: "FILE", path: true, help: "the same for the decision API, other than on unix sockets",
+		set: text(func(s *settings) *string { return &s.HTTPTLS.Cert })},
+	{name: "http_tls_key", arg: "FILE", path: true, help: "its private key",
+		set: text(func(s *settings) *string { return &s.HTTPTLS.Key })},
+	{name: "http_tls_client_ca", arg: "FILE", path: true, help: "authorities whose certificates clients must show (default none)",
+		set: text(func(s *settings) *string { return &s.HTTPTLS.ClientCA })},
 	{name: "read_header_timeout", arg: "TIME", help: "for a client to send a request's header (default 10s)",
 		set: duration(true, func(s *settings) *time.Duration { return &s.ReadHeaderTimeout })},
 	{name: "read_timeout", arg: "TIME", help: "for a client to send a whole request (default off)",
@@ -176,7 +190,7 @@ var allSettings = []setting{
 // refused: a setting that looks in force and is not would be worse.
 var laterSettings = []string{
 	"admin_token_file",
-	"tls", "plan_weights", "reserves",
+	"plan_weights", "reserves",
 }
 
 func isLater(name string) bool { return slices.Contains(laterSettings, name) }

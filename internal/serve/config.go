@@ -66,6 +66,9 @@ type Config struct {
 	// unix:/path for a socket. Nil is DefaultHTTPListen without Upstream, and Off
 	// with it: who runs a gateway did not ask for a second port.
 	HTTPListen []string
+	// TLS secures the gateway's listener, and HTTPTLS those of the decision API that
+	// are no sockets in the file system.
+	TLS, HTTPTLS Certificates
 	// Secret signs the receipts of the decision API. Instances that share a store
 	// need the same; nil is a random one.
 	Secret []byte
@@ -180,6 +183,12 @@ func (c *Config) check() error {
 	}
 	if err := c.checkStore(); err != nil {
 		return err
+	}
+	for _, err := range []error{c.TLS.check("tls_", c.HasGateway()), c.HTTPTLS.check("http_tls_", !c.httpOff()),
+		c.RLS.Certificates.check("grpc_tls_", !c.RLS.off())} {
+		if err != nil {
+			return err
+		}
 	}
 	return c.checkListeners()
 }

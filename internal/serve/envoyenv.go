@@ -197,10 +197,10 @@ func (r *envReader) answers(c *RLS) {
 }
 
 func (r *envReader) tls(c *RLS) {
-	if !r.flag("GRPC_SERVER_USE_TLS") || c.Certificates != (envoyrls.Certificates{}) {
+	if !r.flag("GRPC_SERVER_USE_TLS") || c.Certificates != (Certificates{}) {
 		return
 	}
-	c.Certificates = envoyrls.Certificates{Cert: r.values["GRPC_SERVER_TLS_CERT"], Key: r.values["GRPC_SERVER_TLS_KEY"],
+	c.Certificates = Certificates{Cert: r.values["GRPC_SERVER_TLS_CERT"], Key: r.values["GRPC_SERVER_TLS_KEY"],
 		ClientCA: r.values["GRPC_CLIENT_TLS_CACERT"], ClientName: r.values["GRPC_CLIENT_TLS_SAN"]}
 	if c.Certificates.Cert == "" || c.Certificates.Key == "" {
 		r.fail("GRPC_SERVER_USE_TLS", "there is no certificate", "set GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY")

@@ -26,7 +26,7 @@ func TestB16EnvironmentOfTheReference(t *testing.T) {
 	want := Config{
 		HTTPListen: []string{"127.0.0.1:18080"}, AdminListen: ":16070", Rules: []string{"/data/ratelimit/config"}, MergeDomains: true,
 		Store: "rediss-cluster://me:p%40ss@a:6379,b:6379?ca=%2Ftls%2Fr.pem", StorePrefix: "edge:",
-		RLS: RLS{Listen: []string{":18081"}, Certificates: envoyrls.Certificates{Cert: "/tls/c.pem", Key: "/tls/k.pem", ClientCA: "/tls/ca.pem", ClientName: "envoy"},
+		RLS: RLS{Listen: []string{":18081"}, Certificates: Certificates{Cert: "/tls/c.pem", Key: "/tls/k.pem", ClientCA: "/tls/ca.pem", ClientName: "envoy"},
 			MaxConnectionAge: 2 * time.Hour, MaxConnectionGrace: time.Minute, QuotaMode: true, StopIncrement: true, DynamicMetadata: true,
 			Headers: &envoyrls.Headers{Limit: "X-Limit"}, NearRatio: 0.5, PrometheusListen: ":9090", PrometheusPath: "/m"},
 	}

@@ -11,13 +11,21 @@ func (s *Server) openAPI(ctx context.Context) error {
 	if s.config.httpOff() {
 		return nil
 	}
+	secure, err := s.openCertificates("http_tls_", s.config.HTTPTLS, "h2", "http/1.1")
+	if err != nil {
+		return err
+	}
 	handler := s.track(s.apiHandler())
 	for _, address := range s.config.HTTPListen {
 		ln, err := listen("http_listen", address)
 		if err != nil {
 			return err
 		}
-		s.api = append(s.api, &endpoint{"http", s.newHTTP(ctx, handler), ln})
+		e := &endpoint{name: "http", http: s.newHTTP(ctx, handler), ln: ln}
+		if ln.Addr().Network() != "unix" { // who may open that is said by its mode
+			e.http.TLSConfig = secure
+		}
+		s.api = append(s.api, e)
 	}
 	return nil
 }

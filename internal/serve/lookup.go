@@ -20,4 +20,9 @@ func NewResolver(c Config) (*identity.Resolver, error) {
 
 // Unfound says which setting makes requests to the gateway have an attribute, and
 // nothing where they can have it.
-func (c *Config) Unfound(key string) string { return c.Who.unfound(key) }
+func (c *Config) Unfound(key string) string {
+	if family, _, _ := cutFamily(key); family == "client_cert" && c.TLS.ClientCA == "" {
+		return "set tls_client_ca, whose certificates clients show, or let the proxy that asks for them say who it is in user_header"
+	}
+	return c.Who.unfound(key)
+}

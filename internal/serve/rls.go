@@ -24,7 +24,7 @@ type RLS struct {
 	// socket. Nil is DefaultGRPCListen without Upstream, and Off with it.
 	Listen []string
 	// Certificates secure gRPC; without Cert it is plain text.
-	Certificates envoyrls.Certificates
+	Certificates Certificates
 	// MaxConnectionAge and MaxConnectionGrace are those of envoyrls.ServerOptions.
 	MaxConnectionAge, MaxConnectionGrace time.Duration
 
@@ -84,11 +84,8 @@ func (s *Server) newRLS(set *rule.Set, store caudal.Store) (*rls, error) {
 		return nil, &Error{What: err.Error()}
 	}
 	settings := envoyrls.ServerOptions{MaxConnectionAge: c.RLS.MaxConnectionAge, MaxConnectionGrace: c.RLS.MaxConnectionGrace}
-	if files := c.RLS.Certificates; files != (envoyrls.Certificates{}) {
-		files.Logger = s.log
-		if settings.TLS, err = files.Config(); err != nil {
-			return nil, &Error{What: err.Error(), Hint: "name files in PEM form that this user may read"}
-		}
+	if settings.TLS, err = s.openCertificates("grpc_tls_", c.RLS.Certificates, "h2"); err != nil {
+		return nil, err
 	}
 	if r.server, err = envoyrls.NewServer(r.service, settings); err != nil {
 		return nil, err

@@ -223,11 +223,16 @@ func (s *Server) newDecider(domain *rule.Domain, store caudal.Store, who *identi
 
 func (s *Server) frontEndpoint(ctx context.Context) (*endpoint, error) {
 	c := &s.config
+	secure, err := s.openCertificates("tls_", c.TLS, "h2", "http/1.1")
+	if err != nil {
+		return nil, err
+	}
 	ln, err := listen("listen", c.Listen)
 	if err != nil {
 		return nil, err
 	}
 	server := s.newHTTP(ctx, s.track(s.watchRequests(s.resolves, s.gateway)))
+	server.TLSConfig = secure
 	return &endpoint{"gateway", server, ln}, nil
 }
 
@@ -254,7 +259,7 @@ func (s *Server) announce(loaded *loadedRules) {
 	s.log.Info("rules loaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
 		"warnings", loaded.warned(), "hash", loaded.hash, "store", s.store.kind, "dry_run", s.config.DryRun)
 	for _, e := range s.endpoints() {
-		attrs := []any{"listener", e.name, "address", e.ln.Addr().String()}
+		attrs := []any{"listener", e.name, "address", e.ln.Addr().String(), "tls", e.http.TLSConfig != nil}
 		if e == s.front {
 			attrs = append(attrs, "upstream", s.config.destinations(), "exempt", s.config.ExemptPaths)
 		}
@@ -270,10 +275,18 @@ func (s *Server) announce(loaded *loadedRules) {
 
 func (s *Server) serve(e *endpoint) {
 	s.serving.Go(func() {
-		if err := e.http.Serve(e.ln); !errors.Is(err, http.ErrServerClosed) {
+		if err := e.accept(); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("the %s listener ended: %w", e.name, err)
 		}
 	})
+}
+
+// accept serves until the server is shut down.
+func (e *endpoint) accept() error {
+	if e.http.TLSConfig != nil {
+		return e.http.ServeTLS(e.ln, "", "")
+	}
+	return e.http.Serve(e.ln)
 }
 
 // Addr gives the address on which the gateway listens, empty when there is none.

@@ -285,9 +285,8 @@ func (s *Server) warnUnfound(loaded *loadedRules) {
 		keys = append(keys, d.Keys()...)
 	}
 	slices.Sort(keys)
-	w := &s.config.Who
 	for _, key := range slices.Compact(keys) {
-		if mend := w.unfound(key); mend != "" {
+		if mend := s.config.Unfound(key); mend != "" {
 			s.log.Warn("the rules use an attribute that no request to the gateway has", "attribute", key, "mend", mend)
 		}
 	}
@@ -308,8 +307,6 @@ func (w *Who) unfound(key string) string {
 		return "set jwt_keys, which say whose tokens count"
 	case key == "visitor" && !w.Visitor:
 		return "set visitor: true, which gives visitors a cookie"
-	case family == "client_cert":
-		return "the gateway asks for no certificates: let the proxy that does say who it is in user_header"
 	}
 	return ""
 }
