@@ -35,6 +35,7 @@ type decision struct {
 	Delay       seconds         `json:"delay"`
 	Nearest     string          `json:"nearest,omitempty"`
 	Missing     string          `json:"missing,omitempty"`
+	Blocked     string          `json:"blocked,omitempty"`
 	Degraded    bool            `json:"degraded,omitempty"`
 	Unavailable bool            `json:"unavailable,omitempty"`
 	Limits      []limitDecision `json:"limits"`
@@ -136,6 +137,10 @@ func (a *API) prepare(rules *rules, c *checkRequest) (*rule.Domain, error) {
 }
 
 func (a *API) decide(r *http.Request, domain *rule.Domain, c *checkRequest) decision {
+	if hit, ok := c.blocked(a.decider); ok {
+		left := seconds(hit.Left)
+		return decision{Domain: domain.Name(), Limits: []limitDecision{}, Blocked: hit.Attribute, RetryAfter: &left}
+	}
 	start := time.Now()
 	o := a.decider.DecideMatch(r.Context(), domain.Name(), func(m *rule.Match) { c.match(domain, m) })
 	defer o.Release()

@@ -10,6 +10,7 @@ import (
 	"net/textproto"
 	"strings"
 
+	"github.com/caudal-dev/caudal/control"
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
 	"github.com/caudal-dev/caudal/rule"
@@ -206,6 +207,24 @@ func (a attributes) Attribute(name string) (string, bool) {
 func (a attributes) Address() netip.Addr {
 	address, _ := netip.ParseAddr(a["remote_address"]) // validate has looked at it
 	return address.Unmap().WithZone("")
+}
+
+// blocked reports whether the client was blocked by hand, by the block that lasts
+// longest.
+func (c *checkRequest) blocked(d *httplimit.Decider) (longest control.Hit, found bool) {
+	if c.Descriptors == nil {
+		return d.Blocked(attributes(c.Attributes))
+	}
+	for _, given := range c.Descriptors {
+		var entries []rule.Entry
+		for _, e := range given.Entries {
+			entries = append(entries, rule.Entry(e))
+		}
+		if hit, ok := d.BlockedEntries(entries); ok && hit.Left > longest.Left {
+			longest, found = hit, true
+		}
+	}
+	return longest, found
 }
 
 // match fills a match with the limits of the check and what they are charged.

@@ -21,7 +21,7 @@ func (s *Service) count(x *exchange) {
 		}
 	}
 	if s.opts.Stats != nil {
-		s.opts.Stats.count(x, s.opts.ShadowMode)
+		s.opts.Stats.count(x, s.opts.ShadowMode || s.opts.Controls.Off())
 	}
 }
 

@@ -135,6 +135,7 @@ func (s *Service) prepare(x *exchange) {
 	x.modes = slices.Grow(x.modes[:0], n)[:n]
 	x.decisions = slices.Grow(x.decisions[:0], n)[:n]
 	clear(x.decisions)
+	shadow := s.opts.ShadowMode || s.opts.Controls.Off()
 	unmatched := slices.ContainsFunc(x.parts, func(p part) bool { return p.first == p.last })
 	for _, p := range x.parts {
 		for i := p.first; i < p.last; i++ {
@@ -149,7 +150,7 @@ func (s *Service) prepare(x *exchange) {
 			switch {
 			case p.negative:
 				c.Cost, c.Mode, x.modes[i] = 0, caudal.Shadow, caudal.Shadow
-			case s.opts.ShadowMode, s.opts.QuotaMode && unmatched:
+			case shadow, s.opts.QuotaMode && unmatched:
 				// A descriptor without limits always has room, so no quota is over.
 				c.Mode = caudal.Shadow
 			}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/control"
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/rule"
 )
@@ -34,6 +35,11 @@ type Options struct {
 
 	// ShadowMode lets every request pass: statuses still say which limits are over.
 	ShadowMode bool
+
+	// Controls are what operators say by hand: a descriptor with an entry that is
+	// blocked is over, and while enforcement is off requests pass as in ShadowMode.
+	// Default nothing is said.
+	Controls *control.Controls
 
 	// QuotaMode makes every limit a quota limit: requests pass until all of their
 	// descriptors are over.
@@ -175,6 +181,9 @@ func (s *Service) answer(ctx context.Context, x *exchange, req *pb.RateLimitRequ
 	if err := s.match(x, domain, req); err != nil {
 		s.opts.Stats.failed(serviceError)
 		return nil, err
+	}
+	if answer := s.blocked(x); answer != nil {
+		return answer, nil
 	}
 	if err := s.decide(ctx, x); err != nil {
 		return nil, err

@@ -24,6 +24,8 @@ const (
 	ReasonRateLimited = "RATE_LIMITED"
 	// ReasonUnavailable: no decision was made, and the policy is to deny.
 	ReasonUnavailable = "LIMITER_UNAVAILABLE"
+	// ReasonBlocked: an operator blocked the client by hand.
+	ReasonBlocked = "CLIENT_BLOCKED"
 	// ReasonMissing: the call lacks an attribute that the rules demand.
 	ReasonMissing = "ATTRIBUTE_MISSING"
 )
@@ -41,6 +43,8 @@ func (i *Interceptor) refuse(ctx context.Context, o *httplimit.Outcome) *refusal
 	switch o.Action {
 	case httplimit.Deny:
 		return i.denied(o, text)
+	case httplimit.Blocked:
+		return i.refusal(codes.ResourceExhausted, text, o.Block().Left, i.reason(ReasonBlocked, map[string]string{"attribute": o.Block().Attribute}))
 	case httplimit.Reject:
 		return i.refusal(codes.Unauthenticated, text, -1, i.reason(ReasonMissing, map[string]string{"attribute": o.Missing()}))
 	case httplimit.Ambiguous:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/control"
 	"github.com/caudal-dev/caudal/identity"
 	"github.com/caudal-dev/caudal/rule"
 )
@@ -139,6 +140,24 @@ func (d *Decider) DecideWithin(r *http.Request, maxHold time.Duration) *Outcome 
 	return o
 }
 
+// Blocked reports whether an operator blocked the client of a request by hand, for
+// front ends that match by themselves; all others ask Decide. Nobody is blocked in
+// a dry run.
+func (d *Decider) Blocked(req rule.Request) (control.Hit, bool) {
+	if d.opts.DryRun {
+		return control.Hit{}, false
+	}
+	return d.opts.Controls.Blocked(req)
+}
+
+// BlockedEntries is Blocked for a descriptor.
+func (d *Decider) BlockedEntries(entries []rule.Entry) (control.Hit, bool) {
+	if d.opts.DryRun {
+		return control.Hit{}, false
+	}
+	return d.opts.Controls.BlockedEntries(entries)
+}
+
 // DecideMatch decides about the limits that fill puts into a match, for front
 // ends that match by themselves; domain is the name to report. The match is valid
 // until Release, and fill may change what its calls cost.
@@ -173,9 +192,13 @@ func (d *Decider) decide(ctx context.Context, o *Outcome, req rule.Request) {
 	defer d.recovered(o)
 	domain := d.domain.Load()
 	o.domain, o.who = domain.Name(), req
+	if hit, ok := d.Blocked(req); ok {
+		o.blocked(hit)
+		return
+	}
 	domain.Match(req, &o.match)
 	if q, ok := req.(*identity.Request); ok {
-		if q.AmbiguousPath() && !d.opts.DryRun {
+		if q.AmbiguousPath() && !d.dry() {
 			// Whichever rule was found, the server behind may see the path of another.
 			o.Action = Ambiguous
 			return
@@ -202,7 +225,7 @@ func (o *Outcome) ownLimits(own []identity.OwnLimit) {
 }
 
 func (d *Decider) matched(ctx context.Context, o *Outcome) {
-	if o.match.Rejected != "" && !d.opts.DryRun {
+	if o.match.Rejected != "" && !d.dry() {
 		o.Action = Reject
 		return
 	}

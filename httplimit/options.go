@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/control"
 	"github.com/caudal-dev/caudal/rule"
 )
 
@@ -56,6 +57,11 @@ type Options struct {
 
 	// DryRun makes every limit count without denying, delaying or sending headers.
 	DryRun bool
+
+	// Controls are what operators say by hand: who is blocked, and whether anything
+	// is enforced. A Middleware of one limit obeys the second only: it knows no
+	// attributes. Default nothing is said.
+	Controls *control.Controls
 
 	// ChargePreflight charges CORS preflight requests (OPTIONS with Origin and
 	// Access-Control-Request-Method) like others. By default they pass uncharged:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/control"
 	"github.com/caudal-dev/caudal/identity"
 	"github.com/caudal-dev/caudal/rule"
 )
@@ -32,6 +33,8 @@ const (
 	// Ambiguous: rules look at its path, and the path is one that servers lead to
 	// different places; see identity.AmbiguousPath. 400.
 	Ambiguous
+	// Blocked: an operator blocked its client by hand; see package control. 429.
+	Blocked
 )
 
 // Outcome is what was decided about one request. It belongs to one goroutine, is
@@ -63,6 +66,7 @@ type Outcome struct {
 	buf     []byte
 	key     string
 	one     [1]caudal.Call
+	block   control.Hit
 	broken  bool // after a panic: not to be reused
 }
 
@@ -79,7 +83,7 @@ func (o *Outcome) Release() {
 	o.request, o.who, o.told = identity.Request{}, nil, Detail{}
 	o.Action, o.Calls, o.Decisions, o.Err = Pass, nil, o.Decisions[:0], nil
 	o.core, o.domain, o.wall, o.leave, o.room, o.hasRoom = nil, "", 0, time.Time{}, 0, false
-	o.refunds, o.buf, o.key, o.one[0] = o.refunds[:0], o.buf[:0], "", caudal.Call{}
+	o.refunds, o.buf, o.key, o.one[0], o.block = o.refunds[:0], o.buf[:0], "", caudal.Call{}, control.Hit{}
 	outcomes.Put(o)
 }
 
@@ -117,13 +121,17 @@ func (c *core) outcome(r *http.Request) *Outcome {
 	return o
 }
 
+// dry reports whether nothing may be denied: by the settings, or because an
+// operator turned enforcement off.
+func (c *core) dry() bool { return c.opts.DryRun || c.opts.Controls.Off() }
+
 // settle asks whether the calls may pass and sums up the answer. A call whose
 // turn comes after its deadline is denied here, at once.
 func (c *core) settle(ctx context.Context, o *Outcome) {
 	if len(o.Calls) == 0 {
 		return
 	}
-	if c.opts.DryRun {
+	if c.dry() {
 		for i := range o.Calls {
 			o.Calls[i].Mode = caudal.Shadow
 		}
@@ -163,7 +171,7 @@ func (c *core) failed(ctx context.Context, o *Outcome, err error) {
 		return
 	}
 	result := ErrorAllowed
-	if _, panicked := err.(*PanicError); c.opts.OnError == DenyOnError && !c.opts.DryRun && !panicked {
+	if _, panicked := err.(*PanicError); c.opts.OnError == DenyOnError && !c.dry() && !panicked {
 		o.Action, result = Unavailable, ErrorDenied
 	}
 	for i := range o.Calls {
@@ -249,3 +257,13 @@ func (o *Outcome) Enforced(i int) bool {
 // Missing names the attribute whose absence the rules refuse; empty when Action
 // is not Reject.
 func (o *Outcome) Missing() string { return o.match.Rejected }
+
+// Block says what is blocked, and for how long yet; it means something only when
+// Action is Blocked.
+func (o *Outcome) Block() control.Hit { return o.block }
+
+// blocked denies a request whose client is blocked by hand.
+func (o *Outcome) blocked(hit control.Hit) {
+	o.Action, o.block = Blocked, hit
+	o.Verdict.Allowed, o.Verdict.RetryAfter = false, hit.Left
+}

@@ -15,6 +15,7 @@ import (
 // The problem types of draft-ietf-httpapi-ratelimit-headers-11.
 const (
 	typeQuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	typeAbnormalUsage   = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 	typeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
@@ -78,6 +79,8 @@ func (o *Outcome) RetryAfter() int64 {
 	switch {
 	case o.Action == Unavailable, o.Action == Gone:
 		return 1
+	case o.Action == Blocked:
+		return max(1, ceilSeconds(o.block.Left))
 	case o.Action != Deny || o.Verdict.Never:
 		return 0
 	}
@@ -95,6 +98,10 @@ func (o *Outcome) Problem() Problem {
 			Detail:   o.detail(),
 			Violated: o.violated(),
 		}
+	case Blocked:
+		return Problem{Type: typeAbnormalUsage, Title: "Request not satisfied due to detection of abnormal request pattern",
+			Status: http.StatusTooManyRequests, Detail: fmt.Sprintf("this %s is blocked; try again in %s",
+				o.block.Attribute, time.Duration(o.RetryAfter())*time.Second)}
 	case Reject:
 		return Problem{Title: "Unauthorized", Status: http.StatusUnauthorized,
 			Detail: fmt.Sprintf("the request has no %s, which this API requires", o.match.Rejected)}
