@@ -163,8 +163,23 @@ func (c *Controls) Blocks() []Block {
 func (c *Controls) Requests() uint64 { return c.blocked.Load() }
 
 // Blocked reports whether a request is blocked, and by the block that lasts
-// longest. Nobody is while enforcement is off.
-func (c *Controls) Blocked(req rule.Request) (Hit, bool) {
+// longest, and counts it if so. Nobody is while enforcement is off.
+func (c *Controls) Blocked(req rule.Request) (Hit, bool) { return c.counted(c.Lookup(req)) }
+
+// BlockedEntries is Blocked for a descriptor.
+func (c *Controls) BlockedEntries(entries []rule.Entry) (Hit, bool) {
+	return c.counted(c.LookupEntries(entries))
+}
+
+func (c *Controls) counted(hit Hit, ok bool) (Hit, bool) {
+	if ok {
+		c.blocked.Add(1)
+	}
+	return hit, ok
+}
+
+// Lookup is Blocked for somebody who only looks.
+func (c *Controls) Lookup(req rule.Request) (Hit, bool) {
 	if c == nil {
 		return Hit{}, false
 	}
@@ -182,11 +197,11 @@ func (c *Controls) Blocked(req rule.Request) (Hit, bool) {
 			f.take(a.attribute, a.find(v))
 		}
 	}
-	return c.found(&f)
+	return f.hit()
 }
 
-// BlockedEntries is Blocked for a descriptor.
-func (c *Controls) BlockedEntries(entries []rule.Entry) (Hit, bool) {
+// LookupEntries is Lookup for a descriptor.
+func (c *Controls) LookupEntries(entries []rule.Entry) (Hit, bool) {
 	if c == nil {
 		return Hit{}, false
 	}
@@ -207,7 +222,7 @@ func (c *Controls) BlockedEntries(entries []rule.Entry) (Hit, bool) {
 			}
 		}
 	}
-	return c.found(&f)
+	return f.hit()
 }
 
 // finding is the block that lasts longest of those that were found.
@@ -222,11 +237,10 @@ func (f *finding) take(attribute string, us int64) {
 	}
 }
 
-func (c *Controls) found(f *finding) (Hit, bool) {
+func (f *finding) hit() (Hit, bool) {
 	if f.until == 0 {
 		return Hit{}, false
 	}
-	c.blocked.Add(1)
 	return Hit{f.attribute, time.Duration(f.until-f.now) * time.Microsecond}, true
 }
 

@@ -57,6 +57,8 @@ var allSettings = []setting{
 		set:  addresses(func(s *settings) *[]string { return &s.RLS.Listen })},
 	{name: "admin_listen", arg: "ADDRESS", flag: true, help: "where /metrics, /healthz and the like are, or off (default " + serve.DefaultAdminListen + ")",
 		set: address(func(s *settings) *string { return &s.AdminListen })},
+	{name: "admin_token_file", arg: "FILE", flag: true, path: true,
+		help: "a token that operators must show there; without it only those on this machine may change or see keys", set: adminTokenFile},
 	{name: "trusted_proxies", arg: "NETWORK", flag: true, list: true, help: "proxies to believe about their client's address; comma-separated, may be repeated",
 		set: networks},
 	{name: "keys", arg: "FILE", flag: true, path: true, help: "the API keys that are known, as caudal keys writes it; others count as missing (default: keys as sent)",
@@ -189,7 +191,6 @@ var allSettings = []setting{
 // laterSettings are known, but this version does not act on them. They are
 // refused: a setting that looks in force and is not would be worse.
 var laterSettings = []string{
-	"admin_token_file",
 	"plan_weights", "reserves",
 }
 

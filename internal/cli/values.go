@@ -15,6 +15,7 @@ import (
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/internal/admin"
 	"github.com/caudal-dev/caudal/internal/serve"
 )
 
@@ -222,6 +223,28 @@ func logLevel(s *settings, v []string) error {
 	}
 	s.logLevel = level
 	return nil
+}
+
+// adminTokenFile reads what operators must show.
+func adminTokenFile(s *settings, v []string) error {
+	if s.withoutSecrets {
+		return nil
+	}
+	token, err := readToken(v[0])
+	s.AdminToken = token
+	return err
+}
+
+// readToken reads a token from a file.
+func readToken(path string) ([]byte, error) {
+	token, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if token = bytes.TrimSpace(token); len(token) < admin.MinToken {
+		return nil, fmt.Errorf("holds less than %d bytes: fill it with, for example, openssl rand -base64 32", admin.MinToken)
+	}
+	return token, nil
 }
 
 // secretFile reads what receipts are signed with.

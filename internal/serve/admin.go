@@ -7,9 +7,12 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"time"
+
+	"github.com/caudal-dev/caudal/internal/admin"
 )
 
-// adminHandler answers operators. Everything on it only reads.
+// adminHandler answers operators. What changes something, and what shows keys, is
+// behind the guard of internal/admin.
 func (s *Server) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", index)
@@ -17,6 +20,7 @@ func (s *Server) adminHandler() http.Handler {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", s.metrics.Handler())
 	mux.Handle("GET /rlconfig", s.rls.service.Config())
+	s.operate.Register(mux)
 	profiles := http.NewServeMux()
 	profiles.HandleFunc("/debug/pprof/", pprof.Index)
 	profiles.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -72,14 +76,19 @@ func fromHere(next http.Handler) http.Handler {
 
 // health is the body of /healthz.
 type health struct {
-	State   string       `json:"state"` // ok, degraded or draining
-	Version string       `json:"version,omitempty"`
-	Since   time.Time    `json:"since"`
-	DryRun  bool         `json:"dry_run"`
-	Rules   healthRules  `json:"rules"`
-	Reload  *healthLoad  `json:"last_reload,omitempty"`
-	Store   healthStore  `json:"store"`
-	Gateway healthListen `json:"gateway"`
+	State   string    `json:"state"` // ok, degraded or draining
+	Version string    `json:"version,omitempty"`
+	Since   time.Time `json:"since"`
+	DryRun  bool      `json:"dry_run"`
+	// Enforcing is false while an operator has turned enforcement off, until
+	// EnforcingAgain if that is known; Blocks is how many clients are blocked by hand.
+	Enforcing      bool         `json:"enforcing"`
+	EnforcingAgain *time.Time   `json:"enforcing_again,omitempty"`
+	Blocks         int          `json:"blocks,omitempty"`
+	Rules          healthRules  `json:"rules"`
+	Reload         *healthLoad  `json:"last_reload,omitempty"`
+	Store          healthStore  `json:"store"`
+	Gateway        healthListen `json:"gateway"`
 }
 
 type healthRules struct {
@@ -119,6 +128,8 @@ func (s *Server) health() health {
 		Store:   healthStore{Kind: s.store.kind, Keys: s.store.stats().Keys},
 		Gateway: healthListen{s.Addr(), s.calls.Load()},
 	}
+	e := admin.EnforcementOf(s.controls)
+	h.Enforcing, h.EnforcingAgain, h.Blocks = e.On, e.Until, len(s.controls.Blocks())
 	if s.store.state != nil {
 		st := s.store.state()
 		since := st.Since.UTC()

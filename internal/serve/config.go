@@ -85,6 +85,9 @@ type Config struct {
 	// StateInterval is how much a kill may lose; 0 is memstore.DefaultStateInterval.
 	StateFile     string
 	StateInterval time.Duration
+	// AdminToken is what operators must show on the admin listener, from wherever;
+	// empty lets in those on this machine alone. See internal/admin.
+	AdminToken []byte
 	// StorePrefix begins all keys in Redis; empty is redisstore.DefaultPrefix.
 	StorePrefix string
 	// StoreTimeout is how long a call may wait for a store that others share; 0 is

@@ -43,6 +43,7 @@ func (s *Server) drain() error {
 	if s.admin != nil {
 		err = errors.Join(err, s.closeAdmin())
 	}
+	s.endControls()
 	s.serving.Wait()
 	if s.gateway != nil {
 		err = errors.Join(err, s.gateway.Close())
@@ -82,6 +83,7 @@ func (s *Server) shutdown(timeout time.Duration) bool {
 // closeAdmin ends the admin listener, last, so that health and metrics could be
 // read while calls drained.
 func (s *Server) closeAdmin() error {
+	s.endAdmin()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if s.admin.http.Shutdown(ctx) == nil {

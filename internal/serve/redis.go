@@ -61,7 +61,7 @@ func openRedis(url string, o storeOptions) (*openedStore, error) {
 	r := &redisHealth{redis: redis, o: &o}
 	stop := every(checkEvery, r.check)
 	return &openedStore{
-		Store: shared, kind: redisKind(url), calls: calls, state: shared.State,
+		Store: shared, kind: redisKind(url), calls: calls, state: shared.State, notes: redis,
 		stats: func() metrics.StoreStats {
 			return metrics.StoreStats{Keys: shared.Stats().LocalKeys, Evicted: r.evicted.Load()}
 		},

@@ -67,7 +67,7 @@ func (s *Server) newRLS(set *rule.Set, store caudal.Store) (*rls, error) {
 	r := &rls{}
 	options := envoyrls.Options{Compat: c.Compat, StopIncrement: c.RLS.StopIncrement,
 		ShadowMode: c.RLS.ShadowMode || c.DryRun, QuotaMode: c.RLS.QuotaMode, MaxHold: c.RLS.MaxHold,
-		Headers: c.RLS.Headers, DynamicMetadata: c.RLS.DynamicMetadata,
+		Controls: s.controls, Headers: c.RLS.Headers, DynamicMetadata: c.RLS.DynamicMetadata,
 		Clock: s.deps.Clock, Observer: s.metrics, Took: s.metrics.Took, Logger: s.log}
 	if c.Compat {
 		stats, err := envoyrls.NewStats(c.RLS.NearRatio)

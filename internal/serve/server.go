@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/control"
 	"github.com/caudal-dev/caudal/envoyrls"
 	"github.com/caudal-dev/caudal/gateway"
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/internal/admin"
 	"github.com/caudal-dev/caudal/internal/metrics"
 	"github.com/caudal-dev/caudal/rule"
 )
@@ -46,6 +48,8 @@ type Server struct {
 	resolves      *identity.Resolver            // says who asks the gateway
 	gateway       *gateway.Gateway
 	metrics       *metrics.Metrics
+	controls      *control.Controls // what operators say
+	operate       *admin.API        // answers them
 
 	front, admin *endpoint   // front is nil without an upstream, admin when it is off
 	api          []*endpoint // of the decision API
@@ -54,6 +58,9 @@ type Server struct {
 	started      time.Time
 	calls        atomic.Int64       // under way at the gateway
 	cancelCalls  context.CancelFunc // ends those that are still under way
+	adminCtx     context.Context
+	endAdmin     context.CancelFunc
+	endControls  context.CancelFunc
 	draining     atomic.Bool
 	failed       chan error
 	serving      sync.WaitGroup
@@ -114,6 +121,7 @@ func Start(config Config, deps Deps) (*Server, error) {
 		s.serve(e)
 	}
 	s.serveRLS()
+	s.serveControls()
 	return s, nil
 }
 
@@ -185,6 +193,9 @@ func (s *Server) build(loaded *loadedRules) error {
 	if s.deps.WrapStore != nil {
 		store = s.deps.WrapStore(store)
 	}
+	if err = s.openControls(store); err != nil {
+		return err
+	}
 	if s.decider, err = s.newDecider(loaded.domain, store, s.resolves); err != nil {
 		return err
 	}
@@ -218,7 +229,7 @@ func (s *Server) newDecider(domain *rule.Domain, store caudal.Store, who *identi
 	c := &s.config
 	return httplimit.NewDecider(domain, store, who, httplimit.Options{
 		Families: c.Families, Reset: c.Reset, DryRun: c.DryRun, ChargePreflight: c.ChargePreflight,
-		DenialOrigins: c.DenialOrigins, Clock: s.deps.Clock, Observer: s.metrics, Logger: s.log})
+		DenialOrigins: c.DenialOrigins, Controls: s.controls, Clock: s.deps.Clock, Observer: s.metrics, Logger: s.log})
 }
 
 func (s *Server) frontEndpoint(ctx context.Context) (*endpoint, error) {
@@ -250,7 +261,9 @@ func (s *Server) adminEndpoint() (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &endpoint{"admin", gateway.NewServer(s.adminHandler(), gateway.ServerOptions{Logger: s.log}), ln}, nil
+	server := gateway.NewServer(s.adminHandler(), gateway.ServerOptions{Logger: s.log})
+	server.BaseContext = func(net.Listener) context.Context { return s.adminCtx } // streams end with it
+	return &endpoint{"admin", server, ln}, nil
 }
 
 // announce says what runs.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/control"
 	"github.com/caudal-dev/caudal/failover"
 	"github.com/caudal-dev/caudal/internal/metrics"
 	"github.com/caudal-dev/caudal/memstore"
@@ -26,6 +27,7 @@ type openedStore struct {
 	calls    *metrics.StoreCalls
 	state    func() failover.State
 	enforced func(limits map[string]caudal.Limit) // by scope: these are in force now
+	notes    control.Shared                       // keeps what operators say
 }
 
 // storeOptions are what stores need beside their URL.
