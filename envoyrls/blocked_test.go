@@ -29,7 +29,7 @@ descriptors:
 `, envoyrls.Options{Controls: controls, Headers: &envoyrls.Headers{}}, nil)
 	ask := func() *pb.RateLimitResponse {
 		t.Helper()
-		answer, err := f.send(request(descriptor("client", "bob"), descriptor("client", "eve")))
+		answer, err := f.send(request(d("client=bob"), d("client=eve")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -105,6 +105,7 @@ idle_timeout: 8s
 max_header_bytes: 4096
 max_body_bytes: 1000000
 secret_file: secret
+admin_token_file: secret
 keys: keys.jsonl
 jwt_keys: jwks.json
 jwt_issuer: https://id.example
@@ -139,7 +140,7 @@ grpc_tls_client_name: envoy.example
 	if err := os.WriteFile(secret, []byte("0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := configureWith(t, strings.Replace(file, "secret_file: secret", "secret_file: "+secret, 1), nil)
+	s, err := configureWith(t, strings.ReplaceAll(file, "_file: secret\n", "_file: "+secret+"\n"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,8 +157,8 @@ grpc_tls_client_name: envoy.example
 		"admin_listen":    c.AdminListen == "off",
 		"trusted_proxies": slices.Equal(c.TrustedProxies, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}),
 		"http_listen":     slices.Equal(c.HTTPListen, []string{":9080", "unix:/run/caudal.sock"}),
-		"secret_file":     string(c.Secret) == "0123456789abcdef",
-		"keys":            filepath.Base(c.Who.Keys) == "keys.jsonl", "jwt_keys": filepath.Base(c.Who.Tokens.KeyFile) == "jwks.json",
+		"secret_file":     string(c.Secret) == "0123456789abcdef", "admin_token_file": string(c.AdminToken) == "0123456789abcdef",
+		"keys": filepath.Base(c.Who.Keys) == "keys.jsonl", "jwt_keys": filepath.Base(c.Who.Tokens.KeyFile) == "jwks.json",
 		"jwt_issuer": c.Who.Tokens.Issuer == "https://id.example", "jwt_audience": c.Who.Tokens.Audience == "api",
 		"jwt_user_claim": c.Who.Tokens.UserClaim == "email", "jwt_plan_claim": c.Who.Tokens.PlanClaim == "tier",
 		"user_header": c.Who.UserHeader == "X-User", "plan_header": c.Who.PlanHeader == "X-Plan",

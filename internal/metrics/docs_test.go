@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caudal-dev/caudal/control"
 )
 
 // TestDocsNameEveryMetric holds the table of docs/operating.md against what a
@@ -19,6 +21,11 @@ func TestDocsNameEveryMetric(t *testing.T) {
 	calls.Observe("take", time.Millisecond, "")
 	m := New(Options{Calls: calls, Store: func() StoreStats { return StoreStats{} }, APIKeys: func() int { return 0 },
 		State: func() StateStats { return StateStats{} }})
+	for _, c := range Operators(control.New(control.Options{})) {
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+	}
 	m.SetRules(load(t, twoRules), "abc", time.Now())
 	families, err := m.registry.Gather()
 	if err != nil {

@@ -5,11 +5,10 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/control"
 	"github.com/caudal-dev/caudal/internal/admin"
+	"github.com/caudal-dev/caudal/internal/metrics"
 	"github.com/caudal-dev/caudal/rule"
 )
 
@@ -18,7 +17,7 @@ import (
 func (s *Server) openControls(store caudal.Store) error {
 	s.controls = control.New(control.Options{Shared: s.store.notes, Clock: s.deps.Clock, Logger: s.log})
 	s.adminCtx, s.endAdmin = context.WithCancel(context.Background())
-	for _, c := range controlFigures(s.controls) {
+	for _, c := range metrics.Operators(s.controls) {
 		if err := s.metrics.Register(c); err != nil {
 			return err
 		}
@@ -42,23 +41,4 @@ func (s *Server) serveControls() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.endControls = cancel
 	s.serving.Go(func() { s.controls.Run(ctx) })
-}
-
-func controlFigures(c *control.Controls) []prometheus.Collector {
-	return []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "caudal_enforcing", Help: "0 while an operator has turned enforcement off, else 1.",
-		}, func() float64 {
-			if c.Off() {
-				return 0
-			}
-			return 1
-		}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "caudal_blocks", Help: "Clients that operators have blocked by hand.",
-		}, func() float64 { return float64(len(c.Blocks())) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "caudal_blocked_total", Help: "Requests denied because their client is blocked by hand.",
-		}, func() float64 { return float64(c.Requests()) }),
-	}
 }

@@ -1,4 +1,4 @@
-package redisstore_test
+package serve
 
 import (
 	"log/slog"
@@ -6,17 +6,33 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal/control"
+	"github.com/caudal-dev/caudal/internal/redistest"
 	"github.com/caudal-dev/caudal/redisstore"
 )
 
 // TestNotesOfOperatorsReachAllInstances is two instances on one server, one of which
 // is started anew.
 func TestNotesOfOperatorsReachAllInstances(t *testing.T) {
-	server, store := single(t, redisstore.Options{})
+	server := redistest.Start(t)
+	open := func(o redisstore.Options) *redisstore.Store {
+		t.Helper()
+		o.Logger = slog.New(slog.DiscardHandler)
+		s, err := redisstore.Open(t.Context(), server.URL(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return s
+	}
+	store := open(redisstore.Options{})
 	made := func(s *redisstore.Store) *control.Controls {
 		return control.New(control.Options{Shared: s, Logger: slog.New(slog.DiscardHandler)})
 	}
-	a, b := made(store), made(open(t, server.URL(), redisstore.Options{}))
+	a, b := made(store), made(open(redisstore.Options{}))
 	target, err := control.ParseTarget("user=eve")
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +53,8 @@ func TestNotesOfOperatorsReachAllInstances(t *testing.T) {
 	}
 	hears(a, 1, true)
 	hears(b, 1, true)
-	hears(made(open(t, server.URL(), redisstore.Options{})), 1, true) // a new one
-	hears(made(open(t, server.URL(), redisstore.Options{Prefix: "other:"})), 0, false)
+	hears(made(open(redisstore.Options{})), 1, true) // a new one
+	hears(made(open(redisstore.Options{Prefix: "other:"})), 0, false)
 	if there, err := b.Unblock(t.Context(), target); !there || err != nil {
 		t.Fatalf("Unblock() = %v, %v", there, err)
 	}
