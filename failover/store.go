@@ -26,12 +26,13 @@ const (
 type Store struct {
 	o          Options
 	primary    caudal.Store
-	keyed      caudal.KeyStore   // primary, or nil
-	refunder   caudal.Refunder   // primary, or nil
-	resetter   caudal.Resetter   // primary, or nil
-	forecaster caudal.Forecaster // primary, or nil
-	memory     Memory            // primary, or nil
-	heart      Heart             // or nil
+	keyed      caudal.KeyStore    // primary, or nil
+	refunder   caudal.Refunder    // primary, or nil
+	resetter   caudal.Resetter    // primary, or nil
+	forecaster caudal.Forecaster  // primary, or nil
+	permits    caudal.PermitStore // primary, or nil
+	memory     Memory             // primary, or nil
+	heart      Heart              // or nil
 
 	local  *memstore.Store
 	turns  *turns
@@ -75,6 +76,7 @@ func New(primary caudal.Store, o Options) *Store {
 	s.refunder, _ = primary.(caudal.Refunder)
 	s.resetter, _ = primary.(caudal.Resetter)
 	s.forecaster, _ = primary.(caudal.Forecaster)
+	s.permits, _ = primary.(caudal.PermitStore)
 	s.memory, _ = primary.(Memory)
 	if s.heart = o.Heart; s.heart == nil {
 		s.heart, _ = primary.(Heart)

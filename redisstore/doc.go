@@ -48,5 +48,6 @@
 //
 // Redis 6.2 or later. A user needs: +evalsha +eval +script|load +get +set +del
 // +exists +getrange +setrange +pexpire +pttl +time +publish +subscribe +ping
-// +info ~PREFIX* &PREFIX*.
+// +info ~PREFIX* &PREFIX*; for concurrency limits also +zadd +zcard +zscore +zrem
+// +zremrangebyscore.
 package redisstore

@@ -29,6 +29,10 @@ func TestScriptsCompile(t *testing.T) {
 		load(fmt.Sprintf("batch %b", set), s.batchFor(set))
 	}
 	load("reset", s.reset)
+	p := thePermitScripts()
+	load("permit_acquire", p.acquire)
+	load("permit_renew", p.renew)
+	load("permit_release", p.release)
 }
 
 // Whatever keys and arguments a script has, its file says at the top, with why it

@@ -66,7 +66,7 @@ type Options struct {
 // and must be fast and safe for concurrent use.
 type Observer interface {
 	// Call hears of each call of Redis: what for ("take", "refund", "reset",
-	// "check"), how long it took, and the error if it failed.
+	// "check", "acquire", "renew", "release"), how long it took, and the error if it failed.
 	Call(op string, took time.Duration, err error)
 	// DeniedLocally hears of each request denied without asking Redis.
 	DeniedLocally()
