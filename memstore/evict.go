@@ -77,12 +77,8 @@ func (s *Store) evictLocked(own *shard, at caudal.Instant, keep int) bool {
 // sampleLocked looks at the keys from the shard's cursor on and puts the best to
 // drop into v; it reports true for one that is fresh again, marked by freshAt 0.
 func (sh *shard) sampleLocked(v *victim, at caudal.Instant, keep int) bool {
-	groups := sh.table.groups
-	for g := 0; g < groups && v.seen < victimSample; g++ {
-		if sh.cursor++; sh.cursor >= groups {
-			sh.cursor = 0
-		}
-		for i := sh.cursor * groupSize; i < (sh.cursor+1)*groupSize; i++ {
+	for n := 0; n < sh.table.slots() && v.seen < victimSample; n += lookSize {
+		for i, end := sh.lookLocked(); i < end; i++ {
 			if i == keep || !sh.table.inUse(i) {
 				continue
 			}

@@ -8,9 +8,13 @@ import (
 
 const shardCount = 1 << shardBits
 
-// sweepEvery is how many charges of known keys go by between two looks at a group
-// of slots for keys that are fresh again. Every second insert looks.
-const sweepEvery = 64
+const (
+	// sweepEvery is how many charges of known keys go by between two looks for keys
+	// that are fresh again. Every second insert looks.
+	sweepEvery = 64
+	// lookSize is how many slots a look takes in.
+	lookSize = 8
+)
 
 // shard is a part of the store under one lock. Keys are spread over the shards by
 // their hash, so two callers rarely meet, unless they ask for the same key.
@@ -22,7 +26,7 @@ type shard struct {
 	attend  bool     // the journal wants to hear of this call, or has ended
 	dirty   []uint64 // the journal's, here because each charge looks at it
 	journal *journal // what the state file needs; nil without one
-	cursor  int      // the group to sweep next
+	cursor  int      // the slot to look at next
 	number  uint64
 	store   *Store
 
@@ -140,28 +144,32 @@ func (sh *shard) newSlotLocked(h keyhash.Hash, a caudal.Algorithm, at caudal.Ins
 	if sh.table.full() {
 		sh.rebuildLocked()
 	}
-	i := sh.table.insert(h)
-	sh.table.slot(i).setKey(h, a)
+	i := sh.table.insert(h, a)
 	if sh.journal != nil {
 		sh.journal.placed, sh.attend = i, true
 	}
 	return i
 }
 
-// sweepLocked drops the keys of one group that are fresh again, but not keep.
+// sweepLocked drops the keys of the next few slots that are fresh again, but not
+// keep.
 func (sh *shard) sweepLocked(at caudal.Instant, keep int) {
-	groups := sh.table.groups
-	if groups == 0 {
-		return
-	}
-	if sh.cursor++; sh.cursor >= groups {
-		sh.cursor = 0
-	}
-	for i := sh.cursor * groupSize; i < (sh.cursor+1)*groupSize; i++ {
+	for i, end := sh.lookLocked(); i < end; i++ {
 		if i != keep && sh.table.inUse(i) && sh.freshLocked(i, at) {
 			sh.dropLocked(i)
 		}
 	}
+}
+
+// lookLocked moves the cursor on by a few slots, round and round, and gives which.
+func (sh *shard) lookLocked() (from, end int) {
+	slots := sh.table.slots()
+	if sh.cursor >= slots {
+		sh.cursor = 0
+	}
+	from = sh.cursor
+	sh.cursor = min(from+lookSize, slots)
+	return from, sh.cursor
 }
 
 // freshLocked reports whether the key in slot i decides as one never seen.

@@ -46,8 +46,11 @@ const (
 )
 
 func (s *slot) is(h keyhash.Hash) bool {
-	return s[0] == h.Lo && s[1]>>metaBits == h.Hi&keyMask
+	return s[0] == h.Lo && s[1]>>metaBits == h.Hi&keyMask && s.inUse()
 }
+
+// inUse reports whether the slot holds a key.
+func (s *slot) inUse() bool { return s[1]&algMask-1 < uint64(slotDead)-1 }
 
 // hash gives back the key's hash, whose top bits the shard's number tells.
 func (s *slot) hash(shard uint64) keyhash.Hash {

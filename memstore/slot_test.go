@@ -95,7 +95,7 @@ func TestTableEqualsMap(t *testing.T) {
 		var tab table
 		want := map[keyhash.Hash]uint64{}
 		keys := rapid.Custom(func(t *rapid.T) keyhash.Hash {
-			// Few distinct values, so that tags and homes collide often.
+			// Few distinct values, so that buckets and favourites collide often.
 			return keyhash.Hash{
 				Hi: shard<<(64-shardBits) | rapid.Uint64Range(0, 3).Draw(t, "hi"),
 				Lo: rapid.Uint64Range(0, 20).Draw(t, "lo") << 59,
@@ -110,8 +110,7 @@ func TestTableEqualsMap(t *testing.T) {
 				if tab.full() {
 					tab.rebuild(shard, nil)
 				}
-				i := tab.insert(h)
-				tab.slot(i).setKey(h, caudal.FixedWindow)
+				i := tab.insert(h, caudal.FixedWindow)
 				v := rapid.Uint64().Draw(t, "value")
 				tab.slot(i)[2] = v
 				want[h] = v
@@ -129,7 +128,7 @@ func TestTableEqualsMap(t *testing.T) {
 				}
 				dead := 0
 				for i := range tab.slots() {
-					if tag := *tab.tags(i / groupSize) >> (i % groupSize * 8) & 0xff; tag == tagDead {
+					if tab.slot(i).algorithm() == slotDead {
 						dead++
 					}
 				}

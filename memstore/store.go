@@ -196,10 +196,10 @@ func (s *Store) Sweep() {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		for range sh.table.groups {
+		for n := 0; n <= sh.table.slots(); n += lookSize {
 			sh.sweepLocked(at, -1)
 		}
-		if sh.table.slots() > 4*sh.table.live+2*groupSize {
+		if sh.table.slots() > 4*sh.table.live+4*bucketSize {
 			sh.rebuildLocked()
 		}
 		sh.mu.Unlock()

@@ -3,140 +3,147 @@ package memstore
 import (
 	"math/bits"
 
+	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/internal/keyhash"
 )
 
-// table is an open-addressing hash table of slots in groups of eight. A group
-// begins with a word of tags, one byte for each of its slots, so that a lookup
-// reads that word and then, nearly always, just the one slot that it wants, on
-// the same page of memory: with millions of keys it is not the cache misses that
-// cost most but the misses of the processor's page table cache.
+// table is an open-addressing hash table of slots in buckets of four, which is two
+// cache lines side by side. A key's hash names its bucket, and the slot of it that
+// the key takes if it is free: seven keys of ten are where the first look goes. The
+// others are in the same bucket, or rarely in the next ones. With millions of keys
+// that first look is the one line of memory that a decision waits for.
 //
-// The number of groups need not be a power of two: it grows by a quarter, which
+// The number of buckets need not be a power of two: it grows by a quarter, which
 // keeps between 0.7 and 0.875 of the slots in use.
 type table struct {
-	words  []uint64 // groups, each of groupWords
-	groups int
-	live   int // slots in use
-	dead   int // slots deleted but not yet reusable as the end of a search
+	words   []slot // buckets, each of bucketSize
+	buckets int
+	live    int // slots in use
+	dead    int // slots deleted but not yet reusable as the end of a search
 }
 
 const (
-	groupSize  = 8
-	groupWords = 1 + groupSize*len(slot{})
+	bucketSize = 4
 
-	tagEmpty = 0x00
-	tagDead  = 0x01
-	tagInUse = 0x80 // with 7 bits of the hash
-
-	lowBits  = 0x0101010101010101
-	highBits = 0x8080808080808080
+	// What a slot without a key holds in the place of its algorithm.
+	slotEmpty caudal.Algorithm = 0
+	slotDead  caudal.Algorithm = algMask // a search goes on behind it
 )
 
-func tagOf(h keyhash.Hash) uint64 { return tagInUse | h.Hi&0x7f }
-
-// slot gives slot i, which is slot i%8 of group i/8.
-func (t *table) slot(i int) *slot {
-	o := i/groupSize*groupWords + 1 + i%groupSize*len(slot{})
-	return (*slot)(t.words[o : o+len(slot{})])
-}
+// slot gives slot i, which is slot i%4 of bucket i/4.
+func (t *table) slot(i int) *slot { return &t.words[i] }
 
 // slots is how many there are, in use or not.
-func (t *table) slots() int { return t.groups * groupSize }
+func (t *table) slots() int { return len(t.words) }
 
-// tags gives a group's word of tags.
-func (t *table) tags(g int) *uint64 { return &t.words[g*groupWords] }
-
-// home gives the group at which the search for a key starts: the hash scaled to
-// the number of groups.
+// home gives the first slot of the bucket at which the search for a key starts:
+// the hash scaled to the number of buckets.
 func (t *table) home(h keyhash.Hash) int {
-	hi, _ := bits.Mul64(h.Lo, uint64(t.groups))
-	return int(hi)
+	hi, _ := bits.Mul64(h.Lo, uint64(t.buckets))
+	return int(hi) * bucketSize
 }
+
+// favourite says which slot of its bucket a key takes if it is free.
+func favourite(h keyhash.Hash) int { return int(h.Hi % bucketSize) }
 
 // find gives the index of the key's slot, or -1.
 func (t *table) find(h keyhash.Hash) int {
-	if t.groups == 0 {
+	home := t.home(h)
+	if i := home + favourite(h); i < len(t.words) && t.words[i].is(h) {
+		return i
+	}
+	return t.search(h, home)
+}
+
+// search is find where the first look was in vain.
+func (t *table) search(h keyhash.Hash, home int) int {
+	if t.buckets == 0 {
 		return -1
 	}
-	tag := tagOf(h) * lowBits
-	for g := t.home(h); ; {
-		tags := *t.tags(g)
-		// Bytes equal to the tag become zero; the subtraction then sets their high
-		// bit. A byte above an equal one may be reported too: the key decides.
-		x := tags ^ tag
-		for m := (x - lowBits) & ^x & highBits; m != 0; m &= m - 1 {
-			i := g*groupSize + bits.TrailingZeros64(m)/8
-			if t.slot(i).is(h) {
+	for b := home; ; b = t.next(b) {
+		last := false
+		for i := b; i < b+bucketSize; i++ {
+			s := &t.words[i]
+			if s.is(h) {
 				return i
 			}
+			last = last || s.algorithm() == slotEmpty
 		}
-		// An empty byte, 0x00, ends the search. Adding 0x7f to the low seven bits
-		// carries into the high bit unless they are zero, and never further.
-		if ^((tags&^highBits+^uint64(highBits))|tags)&highBits != 0 {
+		if last {
 			return -1
-		}
-		if g++; g == t.groups {
-			g = 0
 		}
 	}
 }
 
-// insert gives the index of a new slot for a key that is not there. The table
+// next gives the first slot of the bucket behind b's.
+func (t *table) next(b int) int {
+	if b += bucketSize; b < len(t.words) {
+		return b
+	}
+	return 0
+}
+
+// insert takes a slot for a key that is not there, and gives its index. The table
 // must not be full: see full.
-func (t *table) insert(h keyhash.Hash) int {
-	for g := t.home(h); ; {
-		tags := t.tags(g)
-		if m := ^*tags & highBits; m != 0 {
-			shift := bits.TrailingZeros64(m) &^ 7
-			if *tags>>shift&0xff == tagDead {
-				t.dead--
+func (t *table) insert(h keyhash.Hash, a caudal.Algorithm) int {
+	home := t.home(h)
+	i := home + favourite(h)
+	if t.inUse(i) {
+		for i = home; t.inUse(i); {
+			if i++; i == len(t.words) {
+				i = 0
 			}
-			*tags = *tags&^(0xff<<shift) | tagOf(h)<<shift
-			t.live++
-			return g*groupSize + shift/8
-		}
-		if g++; g == t.groups {
-			g = 0
 		}
 	}
+	if t.words[i].algorithm() == slotDead {
+		t.dead--
+	}
+	t.words[i].setKey(h, a)
+	t.live++
+	return i
 }
 
 // full reports whether the table must be rebuilt before an insert.
-func (t *table) full() bool { return t.live+t.dead >= t.groups*(groupSize-1) }
+func (t *table) full() bool { return t.live+t.dead >= len(t.words)*7/8 }
 
 // inUse reports whether slot i holds a key.
-func (t *table) inUse(i int) bool {
-	return *t.tags(i / groupSize)>>(i%groupSize*8)&tagInUse != 0
-}
+func (t *table) inUse(i int) bool { return t.words[i].inUse() }
 
-// remove deletes slot i. Where the group has an empty slot no search goes past
-// it, and the slot is empty at once; otherwise it stays dead until a rebuild or
-// an insert takes it.
+// remove deletes slot i. Where the bucket has another empty slot no search goes
+// past it, and the slot is empty at once; otherwise it stays dead until a rebuild
+// or an insert takes it.
 func (t *table) remove(i int) {
-	g, shift := i/groupSize, i%groupSize*8
-	tags := *t.tags(g) &^ (0xff << shift)
-	if ^((tags&^highBits+^uint64(highBits))|tags)&highBits == 0xff<<shift&highBits {
-		// The slot itself is the only empty one.
-		tags |= tagDead << shift
-		t.dead++
-	}
-	*t.tags(g) = tags
-	*t.slot(i) = slot{}
+	t.words[i] = slot{}
 	t.live--
+	for j := i &^ (bucketSize - 1); j <= i|(bucketSize-1); j++ {
+		if j != i && t.words[j].algorithm() == slotEmpty {
+			return
+		}
+	}
+	t.words[i][1] = uint64(slotDead)
+	t.dead++
 }
 
 // rebuild makes room: it moves what is in use to a table sized for it, and tells
-// moved of each slot, unless that is nil.
+// moved of each slot, unless that is nil. Those that find their favourite slot free
+// go first, so that no other key takes it.
 func (t *table) rebuild(shard uint64, moved func(from, to int)) {
 	old := *t
-	groups := old.live*5/(4*(groupSize-1)) + 1
-	*t = table{words: make([]uint64, groups*groupWords), groups: groups}
-	for i := range old.slots() {
-		if old.inUse(i) {
-			from := old.slot(i)
-			to := t.insert(from.hash(shard))
-			*t.slot(to) = *from
+	buckets := old.live*10/(7*bucketSize) + 1
+	*t = table{words: make([]slot, buckets*bucketSize), buckets: buckets}
+	for _, first := range [2]bool{true, false} {
+		for i := range old.words {
+			from := &old.words[i]
+			if !from.inUse() {
+				continue
+			}
+			h := from.hash(shard)
+			to := t.home(h) + favourite(h)
+			if first && t.inUse(to) || !first && t.words[to].is(h) {
+				continue // not its turn, or there already
+			}
+			to = t.insert(h, from.algorithm())
+			t.words[to] = *from
 			if moved != nil {
 				moved(i, to)
 			}
