@@ -36,25 +36,32 @@ func (s TokenBucket) Take(l *caudal.Compiled, now int64, cost uint32) (next Toke
 }
 
 // Decide is Take in place, for stores: it changes s when the decision is
-// Charged, and writes the decision into d, which must be zero.
-func (s *TokenBucket) Decide(l *caudal.Compiled, now int64, cost uint32, d *caudal.Decision) {
+// Charged, and writes the decision into d, which must be zero. It gives how many
+// microseconds after the instant of s the bucket is full again.
+func (s *TokenBucket) Decide(l *caudal.Compiled, now int64, cost uint32, d *caudal.Decision) (life int64) {
 	capacity := l.Capacity()
 	d.Limit = capacity
 	if capacity == 0 {
 		d.Never = true
-		return
+		return 0
 	}
-	if full := mul(capacity, uint64(l.PeriodTicks())); full.hi|s.Used.hi == 0 {
-		s.decideNarrow(l, now, cost, full.lo, d)
+	at, elapsed := s.elapsed(l, now)
+	var full int64 // when
+	if most := mul(capacity, uint64(l.PeriodTicks())); most.hi|s.Used.hi == 0 {
+		full = at + s.decideNarrow(l, now, at, elapsed, cost, most.lo, d)
 	} else {
-		s.decideWide(l, now, cost, full, d)
+		full = at + s.decideWide(l, now, at, elapsed, cost, most, d)
 	}
+	if full > at {
+		d.ResetAfter = micros(full - now)
+	}
+	return full - s.At
 }
 
 // decideNarrow is decideWide for a bucket whose capacity in tokens x ticks fits
-// one word, as nearly all do.
-func (s *TokenBucket) decideNarrow(l *caudal.Compiled, now int64, cost uint32, full uint64, d *caudal.Decision) {
-	at, elapsed := s.elapsed(l, now)
+// one word, as nearly all do. Both give how many microseconds after at the bucket
+// is full again.
+func (s *TokenBucket) decideNarrow(l *caudal.Compiled, now, at int64, elapsed uint64, cost uint32, full uint64, d *caudal.Decision) int64 {
 	used := min(s.Used.lo, full)
 	if hi, back := bits.Mul64(elapsed, l.Requests()); hi == 0 && back < used {
 		used -= back
@@ -78,13 +85,10 @@ func (s *TokenBucket) decideNarrow(l *caudal.Compiled, now int64, cost uint32, f
 		denied(d, at+int64(wait)*l.Tick(), now)
 	}
 	d.Remaining = l.PerPeriod().Div(room)
-	if used > 0 {
-		d.ResetAfter = micros(at + int64(l.PerRequests().Ceil(used))*l.Tick() - now)
-	}
+	return int64(l.PerRequests().Ceil(used)) * l.Tick()
 }
 
-func (s *TokenBucket) decideWide(l *caudal.Compiled, now int64, cost uint32, full wide, d *caudal.Decision) {
-	at, elapsed := s.elapsed(l, now)
+func (s *TokenBucket) decideWide(l *caudal.Compiled, now, at int64, elapsed uint64, cost uint32, full wide, d *caudal.Decision) int64 {
 	used := s.Used
 	if full.less(used) {
 		used = full
@@ -106,9 +110,7 @@ func (s *TokenBucket) decideWide(l *caudal.Compiled, now int64, cost uint32, ful
 		denied(d, at+int64(wait)*l.Tick(), now)
 	}
 	d.Remaining, _ = full.sub(used).div(uint64(l.PeriodTicks()))
-	if !used.isZero() {
-		d.ResetAfter = micros(at + int64(used.ceilDiv(l.Requests()))*l.Tick() - now)
-	}
+	return int64(used.ceilDiv(l.Requests())) * l.Tick()
 }
 
 // elapsed gives the instant on the key's own time, a whole number of ticks, and

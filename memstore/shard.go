@@ -40,28 +40,42 @@ type shard struct {
 // takeLocked decides one call on one counter into d, which must be zero, and when
 // apply is set, counts it.
 func (sh *shard) takeLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Instant, cost uint32, apply bool, d *caudal.Decision) {
-	i := sh.table.find(h)
 	if l.Algorithm() == caudal.TokenBucket {
-		now := l.Micros(at)
-		var s algorithm.TokenBucket
-		if i >= 0 {
-			s = sh.table.slot(i).tokenBucket()
-		}
-		s.Decide(l, now, cost, d)
-		if d.Charged && apply {
-			i = sh.placeLocked(i, h, l, at)
-			sh.table.slot(i).setTokenBucket(s)
-			sh.table.slot(i).setLife(now + d.ResetAfter.Microseconds() - s.At)
-		} else if !d.Allowed && apply && i >= 0 {
-			// The limit may have been made slower since the charge: what is held against
-			// the key must not be swept at the time that the old one gave.
-			slot := sh.table.slot(i)
-			slot.setLife(max(slot.life(), now+d.ResetAfter.Microseconds()-slot.at()))
-		}
-	} else {
-		*d, i = sh.takeOtherLocked(i, h, l, at, cost, apply)
+		sh.takeBucketLocked(h, l, at, cost, apply, d)
+		return
 	}
+	var i int
+	*d, i = sh.takeOtherLocked(sh.table.find(h), h, l, at, cost, apply)
 	if apply {
+		sh.markLocked(i, d, h)
+	}
+}
+
+// takeBucketLocked is takeLocked for the default algorithm: one look at the table,
+// and one at what is found there.
+func (sh *shard) takeBucketLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Instant, cost uint32, apply bool, d *caudal.Decision) {
+	var state algorithm.TokenBucket
+	var slot *slot
+	i := sh.table.find(h)
+	if i >= 0 {
+		slot = sh.table.slot(i)
+		state = slot.tokenBucket()
+	}
+	life := state.Decide(l, l.Micros(at), cost, d)
+	switch {
+	case !apply:
+	case d.Charged:
+		if slot == nil || sh.ids%sweepEvery == 0 {
+			i = sh.placeLocked(i, h, l, at)
+			slot = sh.table.slot(i)
+		}
+		slot.setTokenBucket(state)
+		slot.setLife(life)
+		sh.chargedLocked(i, d, h)
+	case !d.Allowed && slot != nil:
+		// The limit may have been made slower since the charge: what is held against
+		// the key must not be swept at the time that the old one gave.
+		slot.setLife(max(slot.life(), life))
 		sh.markLocked(i, d, h)
 	}
 }
@@ -111,16 +125,21 @@ func (sh *shard) takeOtherLocked(i int, h keyhash.Hash, l *caudal.Compiled, at c
 func (sh *shard) markLocked(i int, d *caudal.Decision, h keyhash.Hash) {
 	switch {
 	case d.Charged:
-		sh.changedLocked(i)
-		sh.ids++
-		d.Receipt.ID = sh.ids
-		d.Receipt.Counter = [2]uint64{h.Hi, h.Lo}
-		if d.Remaining == 0 {
-			sh.table.slot(i).setLevel(exhausted)
-		}
+		sh.chargedLocked(i, d, h)
 	case !d.Allowed && !d.Never && i >= 0:
 		sh.changedLocked(i)
 		sh.table.slot(i).setLevel(refused)
+	}
+}
+
+// chargedLocked gives the charge its number.
+func (sh *shard) chargedLocked(i int, d *caudal.Decision, h keyhash.Hash) {
+	sh.changedLocked(i)
+	sh.ids++
+	d.Receipt.ID = sh.ids
+	d.Receipt.Counter = [2]uint64{h.Hi, h.Lo}
+	if d.Remaining == 0 {
+		sh.table.slot(i).setLevel(exhausted)
 	}
 }
 
