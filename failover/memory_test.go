@@ -63,3 +63,55 @@ func TestRememberedDenialsNeedNoCall(t *testing.T) {
 		}
 	})
 }
+
+// leasingFake is a store that has leased a few calls.
+type leasingFake struct {
+	*fake
+	left int
+}
+
+func (l *leasingFake) Leased(_ caudal.Instant, _ []caudal.Call, out []caudal.Decision) bool {
+	if l.left == 0 {
+		return false
+	}
+	l.left--
+	out[0] = caudal.Decision{Allowed: true, Charged: true, Limit: 9}
+	return true
+}
+
+// What is leased is spent without a call of the store, also while it counts as gone:
+// it is within the limit. Then each limit does what its policy says.
+func TestLeasedNeedsNoCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &leasingFake{fake: newFake(nil), left: 1}
+		s := New(store, Options{})
+		defer mustClose(t, s)
+		l := limit(t, "9/s", caudal.OnStoreError(caudal.FailClosed, 0), caudal.WithAccuracy(caudal.Leased))
+		ask := func() caudal.Decision {
+			t.Helper()
+			d, err := s.TakeKey(context.Background(), caudal.Instant{}, l, "k", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		if d := ask(); !d.Allowed || d.Degraded || d.Limit != 9 {
+			t.Errorf("a leased call: %s, want it decided by the lease", show(d))
+		}
+		store.set(fails(&kindError{KindTimeout}))
+		for range 100 {
+			ask()
+			time.Sleep(time.Millisecond)
+		}
+		if !s.Degraded() {
+			t.Fatal("the store fails and does not count as gone")
+		}
+		store.left = 1
+		if d := ask(); !d.Allowed || d.Degraded {
+			t.Errorf("a leased call without the store: %s, want it decided by the lease", show(d))
+		}
+		if d := ask(); d.Allowed || !d.Unavailable {
+			t.Errorf("the lease is spent: %s, want what the policy says", show(d))
+		}
+	})
+}

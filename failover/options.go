@@ -83,6 +83,14 @@ type Memory interface {
 	Remembered(at caudal.Instant, calls []caudal.Call, out []caudal.Decision) bool
 }
 
+// Leaser is an ability of a shared store that hands out batches: it decides a
+// request from what this instance has leased, and reports whether it did. It is
+// asked first, also while the store is gone: what is leased is within the limit and
+// waits for nobody. It must not block.
+type Leaser interface {
+	Leased(at caudal.Instant, calls []caudal.Call, out []caudal.Decision) bool
+}
+
 func (o Options) withDefaults() Options {
 	if o.Deadline <= 0 {
 		o.Deadline = DefaultDeadline

@@ -32,6 +32,7 @@ type Store struct {
 	forecaster caudal.Forecaster  // primary, or nil
 	permits    caudal.PermitStore // primary, or nil
 	memory     Memory             // primary, or nil
+	leaser     Leaser             // primary, or nil
 	heart      Heart              // or nil
 
 	local  *memstore.Store
@@ -78,6 +79,7 @@ func New(primary caudal.Store, o Options) *Store {
 	s.forecaster, _ = primary.(caudal.Forecaster)
 	s.permits, _ = primary.(caudal.PermitStore)
 	s.memory, _ = primary.(Memory)
+	s.leaser, _ = primary.(Leaser)
 	if s.heart = o.Heart; s.heart == nil {
 		s.heart, _ = primary.(Heart)
 	}
@@ -149,6 +151,9 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
+	if s.leaser != nil && s.leaser.Leased(at, calls, out) {
+		return nil
+	}
 	if !s.open.Load() {
 		if s.memory != nil && s.memory.Remembered(at, calls, out) {
 			return nil
@@ -181,7 +186,7 @@ func (s *Store) takeShared(ctx context.Context, at caudal.Instant, calls []cauda
 
 // TakeKey decides one limit; see Take.
 func (s *Store) TakeKey(ctx context.Context, at caudal.Instant, limit *caudal.Compiled, key string, cost uint32) (caudal.Decision, error) {
-	if s.keyed == nil || limit.Algorithm() == caudal.LeakyBucket || s.open.Load() {
+	if s.keyed == nil || limit.Algorithm() == caudal.LeakyBucket || limit.Accuracy() == caudal.Leased || s.open.Load() {
 		return s.takeOne(ctx, at, limit, key, cost, s.Take)
 	}
 	if err := s.ready(ctx); err != nil {

@@ -25,9 +25,9 @@ func (s *Store) takeAlone(ctx context.Context, at caudal.Instant, calls []caudal
 	errs := make([]error, len(calls))
 	var wg sync.WaitGroup
 	for i := range calls[1:] {
-		wg.Go(func() { errs[i+1] = s.take(ctx, at, &calls[i+1], r.counters[i+1], &out[i+1]) })
+		wg.Go(func() { errs[i+1] = s.takeThis(ctx, at, &calls[i+1], r.counters[i+1], &out[i+1]) })
 	}
-	errs[0] = s.take(ctx, at, &calls[0], r.counters[0], &out[0])
+	errs[0] = s.takeThis(ctx, at, &calls[0], r.counters[0], &out[0])
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
@@ -35,6 +35,18 @@ func (s *Store) takeAlone(ctx context.Context, at caudal.Instant, calls []caudal
 		}
 	}
 	return nil
+}
+
+// takeThis decides one call of several that stand for themselves.
+func (s *Store) takeThis(ctx context.Context, at caudal.Instant, c *caudal.Call, id counter, d *caudal.Decision) error {
+	if !s.leasable(at, c) {
+		return s.take(ctx, at, c, id, d)
+	}
+	h := hashOf(c.Limit, c.Key)
+	if s.spend(h, c.Limit, c.Cost, d) {
+		return nil
+	}
+	return s.takeLease(ctx, at, c, h, id, d)
 }
 
 // appendCall packs a call: its limit and cost; for a fixed window whether it counts

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -281,7 +282,11 @@ func (s *Store) listen() {
 			}
 		})
 		err := ses.client.Receive(ctx, ses.client.B().Subscribe().Channel(s.channel).Build(), func(m rueidis.PubSubMessage) {
-			if c, ok := s.parseName(m.Message); ok {
+			if name, reset := strings.CutPrefix(m.Message, "!"); reset {
+				if c, ok := s.parseName(name); ok {
+					s.leases.void(func(le *lease) bool { return le.counter == c })
+				}
+			} else if c, ok := s.parseName(name); ok {
 				s.denials.drop(c)
 			}
 		})

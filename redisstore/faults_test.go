@@ -20,8 +20,9 @@ import (
 
 func TestMain(m *testing.M) {
 	// The Cluster client closes connections that it no longer needs five seconds
-	// later, each in a goroutine that ends then.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+	// later, and waits until it may look for nodes again, in goroutines that end then.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
 // within gives a context of so long.

@@ -184,7 +184,12 @@ func (s *Store) Reset(ctx context.Context, limit *caudal.Compiled, key string) e
 		return err
 	}
 	c := counterOf(limit, key)
-	keys, args := []string{s.name(c)}, []string{s.channel}
+	s.leases.void(func(le *lease) bool { return le.counter == c })
+	bucket := "0"
+	if limit.Algorithm() == caudal.TokenBucket {
+		bucket = "1"
+	}
+	keys, args := []string{s.name(c)}, []string{s.channel, bucket}
 	_, err = s.exec(ctx, ses, "reset", func(full bool) rueidis.Completed {
 		return call(ses, s.scripts.reset, full, keys, args)
 	})

@@ -59,6 +59,7 @@ type scripts struct {
 	parts  map[string]string
 	one    [formCount]*script
 	refund [formCount]*script
+	lease  [formCount]*script // nil where there are no leases
 	reset  *script
 	probe  *script
 	clock  *script
@@ -79,11 +80,27 @@ func loadScripts() *scripts {
 		}
 		s.refund[f] = newScript(s.algorithms(1<<f) + s.part(undo+"_refund") +
 			strings.ReplaceAll(s.part("refund"), "TAKE", takeParts[f]))
+		if hold := s.hold(form(f)); hold != "" {
+			main := strings.Replace(s.part("lease"), "HOLD\n", hold, 1)
+			s.lease[f] = newScript(s.algorithms(1<<f) + strings.ReplaceAll(main, "TAKE", takeParts[f]))
+		}
 	}
 	s.reset = newScript(s.part("reset"))
 	s.probe = newScript(s.part("probe"))
 	s.clock = newScript(s.part("clock"))
 	return s
+}
+
+// hold gives the functions that lease from counters of a form, and "" where none
+// are.
+func (s *scripts) hold(f form) string {
+	switch f {
+	case form(caudal.TokenBucket), formTokenBucketWide:
+		return s.part("token_bucket_hold")
+	case form(caudal.FixedWindow), form(caudal.SlidingWindow):
+		return s.part(takeParts[f]+"_refund") + s.part(takeParts[f]+"_hold")
+	}
+	return ""
 }
 
 // parts cuts the files at the lines that name a part, and drops comments, which
@@ -127,6 +144,9 @@ func (s *scripts) algorithms(set int) string {
 			text += s.part(takeParts[f])
 			muldiv = muldiv || needsMuldiv[f]
 		}
+	}
+	if set&(1<<int(caudal.TokenBucket)|1<<int(formTokenBucketWide)) != 0 {
+		text = s.part("token_bucket_leases") + text
 	}
 	// A refund of any token bucket counts as its own form does.
 	if muldiv {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/internal/keyhash"
 )
 
 // sentinelRefresh is how often the sentinels are asked who the master is, beside
@@ -46,6 +47,10 @@ type Options struct {
 	// [Store.Take].
 	Denials int
 
+	// Leases is how many keys of limits whose accuracy is caudal.Leased are leased at
+	// a time; 0 means DefaultLeases. Other keys are decided exactly.
+	Leases int
+
 	// Late makes Open succeed while Redis cannot be reached: calls fail until it
 	// can. What somebody has to mend (URL, password) is an error all the same.
 	Late bool
@@ -65,7 +70,7 @@ type Options struct {
 // Observer is told what a store does. Its methods are called on the callers' way
 // and must be fast and safe for concurrent use.
 type Observer interface {
-	// Call hears of each call of Redis: what for ("take", "refund", "reset",
+	// Call hears of each call of Redis: what for ("take", "lease", "refund", "reset",
 	// "check", "acquire", "renew", "release"), how long it took, and the error if it failed.
 	Call(op string, took time.Duration, err error)
 	// DeniedLocally hears of each request denied without asking Redis.
@@ -94,6 +99,7 @@ type Store struct {
 	calendar   calendars
 	sharer     sharer
 	denials    *denials // nil when off
+	leases     *leases
 	channel    string
 	cluster    bool
 	background chan struct{} // one token per take-back under way
@@ -137,6 +143,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		scripts: theScripts(), link: newLink(t, o.Logger), channel: o.Prefix + "ask-again",
 		cluster: t.mode == modeCluster, background: make(chan struct{}, maxBackground),
 	}
+	s.leases = newLeases(o.Leases)
 	s.link.up, s.link.down = s.connected, s.disconnected
 	if o.Denials > 0 {
 		s.denials = newDenials(o.Denials)
@@ -149,6 +156,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		s.link.wg.Add(1)
 		go s.listen()
 	}
+	s.link.wg.Add(1)
+	go s.keepLeases()
 	return s, nil
 }
 
@@ -158,6 +167,9 @@ func (o *Options) setDefaults() error {
 	}
 	if len(o.Prefix) > maxPrefix || containsAny(o.Prefix, "{}") {
 		return &Error{"open", KindOther, false, errors.New("the prefix must be at most 32 bytes, without braces")}
+	}
+	if o.Leases <= 0 {
+		o.Leases = DefaultLeases
 	}
 	if o.Clock == nil {
 		o.Clock = caudal.NewSystemClock()
@@ -182,9 +194,11 @@ func containsAny(s, chars string) bool {
 	return false
 }
 
-// Close ends the connections and waits for what runs in the background. Calls
-// after it return caudal.ErrClosed.
+// Close gives back what is leased, ends the connections and waits for what runs in
+// the background. Calls after it return caudal.ErrClosed.
 func (s *Store) Close() error {
+	back, _ := s.leases.close(s.clock.Now())
+	s.returnLeases(context.Background(), back)
 	s.link.close()
 	return nil
 }
@@ -193,6 +207,7 @@ func (s *Store) connected() {
 	if s.denials != nil {
 		s.denials.clear()
 	}
+	s.leases.void(func(*lease) bool { return true }) // the server may be another one, which does not know of them
 	s.log.Info("connected to redis")
 	s.observer.Connected(true, nil)
 }
@@ -245,16 +260,32 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 	}
 	if len(calls) == 1 {
 		c := &calls[0]
-		return s.take(ctx, at, c, counterOf(c.Limit, c.Key), &out[0])
+		if !s.leasable(at, c) {
+			return s.take(ctx, at, c, counterOf(c.Limit, c.Key), &out[0])
+		}
+		h := hashOf(c.Limit, c.Key)
+		if s.spend(h, c.Limit, c.Cost, &out[0]) {
+			return nil
+		}
+		return s.takeLease(ctx, at, c, h, counterOf(c.Limit, c.Key), &out[0])
 	}
 	if calls[0].Alone {
 		return s.takeAlone(ctx, at, calls, out)
+	}
+	leasing := s.leasing(at, calls)
+	if leasing && s.leases.count.Load() > 0 {
+		if done, err := s.takeMixed(ctx, at, calls, out); done {
+			return err
+		}
 	}
 	r := requests.Get().(*request)
 	defer requests.Put(r)
 	r.fill(calls)
 	if s.denials != nil && s.denyRequest(r, at, calls, out) {
 		return nil
+	}
+	if leasing {
+		s.wantLeases(at, r, calls)
 	}
 	learn := s.denials != nil && s.serverTime(at)
 	var sent time.Duration
@@ -277,8 +308,51 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 // TakeKey decides one limit; see caudal.KeyStore.
 func (s *Store) TakeKey(ctx context.Context, at caudal.Instant, limit *caudal.Compiled, key string, cost uint32) (caudal.Decision, error) {
 	var d caudal.Decision
-	err := s.take(ctx, at, &caudal.Call{Limit: limit, Cost: cost}, counterOf(limit, key), &d)
+	call := caudal.Call{Limit: limit, Cost: cost}
+	if !s.leasable(at, &call) {
+		err := s.take(ctx, at, &call, counterOf(limit, key), &d)
+		return d, err
+	}
+	h := hashOf(limit, key)
+	if s.spend(h, limit, cost, &d) {
+		return d, nil
+	}
+	err := s.takeLease(ctx, at, &call, h, counterOf(limit, key), &d)
 	return d, err
+}
+
+// takeLease decides one limit that no lease covers, and takes a lease with it where
+// the key is hot.
+func (s *Store) takeLease(ctx context.Context, at caudal.Instant, call *caudal.Call, h keyhash.Hash, c counter, d *caudal.Decision) error {
+	l, cost := call.Limit, call.Cost
+	if cost == 0 {
+		return s.take(ctx, at, call, c, d)
+	}
+	if s.denials != nil && s.denials.deny(l, c, uint64(cost), d) {
+		s.observer.DeniedLocally()
+		return nil
+	}
+	w := s.leases.begin(h, l, c, uint64(cost), s.clock.Now())
+	if w == nil {
+		return s.take(ctx, at, call, c, d)
+	}
+	ses, err := s.link.session("take")
+	if err != nil {
+		s.failLease(w)
+		return err
+	}
+	var sent time.Duration
+	var drops uint64
+	if s.denials != nil {
+		sent, drops = s.denials.stamp(c)
+	}
+	if err := s.askLease(ctx, ses, w, cost, d); err != nil {
+		return err
+	}
+	if s.denials != nil && !d.Allowed {
+		s.denials.learn(l, c, uint64(cost), d, sent, drops)
+	}
+	return nil
 }
 
 // take decides one limit by itself. Whether it is enforced makes no difference to

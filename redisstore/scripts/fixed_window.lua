@@ -103,3 +103,19 @@ local function refund(now, key, p, n, at)
   if count < 0 then count = 0 end
   return true, window_value(held, count)
 end
+
+--@ fixed_window_hold
+-- A lease of a window is a charge of it: what goes back is taken off, if the window
+-- still counts. What was spent needs no word.
+local function settle(now, key, holder, spent, back, p, start)
+  if back == 0 then return end
+  local ok, value = refund(now, key, p, back, start)
+  if ok and value then call('SET', key, value, 'KEEPTTL') end
+end
+
+local function hold(now, key, p, holder, n)
+  local start = charge(n)
+  if start == 0 then return nil end
+  local _, stop = window_of(start, p)
+  return n, stop, start
+end

@@ -127,3 +127,20 @@ local function refund(now, key, p, n, at)
   end
   return true, counts_value(start, current, previous)
 end
+
+--@ sliding_window_hold
+-- A lease of a window is a charge of it: what goes back is taken off, if the window
+-- still counts. What was spent needs no word.
+local function settle(now, key, holder, spent, back, p, start)
+  if back == 0 then return end
+  local ok, value = refund(now, key, p, back, start)
+  if ok and value then call('SET', key, value, 'KEEPTTL') end
+end
+
+local function hold(now, key, p, holder, n)
+  local start = charge(n)
+  if start == 0 then return nil end
+  local ticks, tick = unpack('>I5I3', p, 11)
+  local stop = start + ticks * tick
+  return n, stop, start
+end
