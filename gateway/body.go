@@ -4,45 +4,71 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/caudal-dev/caudal/httplimit"
 )
 
-// boundBody bounds the client's body to so many bytes where there is a bound, and marks what goes wrong with it, so that a chunk that is
-// none is not taken for a failure of the upstream. It keeps bodies that net/http
-// knows to be empty, which it treats apart.
-func boundBody(w http.ResponseWriter, r *http.Request, most int64) {
+// boundBody bounds the client's body to so many bytes, where there is a bound, and
+// to so long a wait for more of it; and marks what goes wrong with it, so that a
+// chunk that is none is not taken for a failure of the upstream. It keeps bodies
+// that net/http knows to be empty, which it treats apart.
+func boundBody(w http.ResponseWriter, r *http.Request, most int64, wait time.Duration) *watchedBody {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
-		return
+		return nil
 	}
 	if most > 0 {
 		r.Body = http.MaxBytesReader(w, r.Body, most)
 	}
-	r.Body = &watchedBody{r.Body}
+	b := &watchedBody{ReadCloser: r.Body, patience: patience{bound: wait, client: w, giveUp: stopReading}}
+	r.Body = b
+	return b
 }
 
 func tooLong(most int64) httplimit.Problem {
 	return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than the %d bytes that the gateway takes", most))
 }
 
-type watchedBody struct{ io.ReadCloser }
+type watchedBody struct {
+	io.ReadCloser
+	patience patience
+}
 
 func (b *watchedBody) Read(p []byte) (int, error) {
+	b.patience.begin()
 	n, err := b.ReadCloser.Read(p)
+	slow := b.patience.done()
 	if err != nil && err != io.EOF {
-		err = &bodyError{err}
+		err = &bodyError{err, slow}
 	}
 	return n, err
 }
 
+// Close comes before the response is given up, so that nothing waits after it.
+func (b *watchedBody) Close() error {
+	b.patience.done()
+	return b.ReadCloser.Close()
+}
+
 // bodyError is a failure of the client's side of a request.
-type bodyError struct{ err error }
+type bodyError struct {
+	err  error
+	slow bool
+}
 
-func (e *bodyError) Error() string { return "the client's body: " + e.err.Error() }
-
-// problem is the answer to such a client, if it still reads.
-func (e *bodyError) problem() httplimit.Problem {
-	return problem(http.StatusBadRequest, "the body cannot be read to its end")
+func (e *bodyError) Error() string {
+	if e.slow {
+		return "the client's body: nothing more came in time"
+	}
+	return "the client's body: " + e.err.Error()
 }
 
 func (e *bodyError) Unwrap() error { return e.err }
+
+// problem is the answer to such a client, if it still reads.
+func (e *bodyError) problem() httplimit.Problem {
+	if e.slow {
+		return problem(http.StatusRequestTimeout, "the rest of the body did not come in time")
+	}
+	return problem(http.StatusBadRequest, "the body cannot be read to its end")
+}

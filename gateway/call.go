@@ -17,6 +17,8 @@ type call struct {
 	path            string             // what the upstream is asked for, escaped, below its own path
 	outcome         *httplimit.Outcome // nil when nothing limits the call
 	timer           *time.Timer        // ends the call; nil without such a bound
+	body            *watchedBody       // nil when there is none
+	writer          clientWriter
 }
 
 type callKey struct{}

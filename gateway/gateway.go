@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/httplimit"
@@ -26,6 +27,7 @@ type Gateway struct {
 	who        *identity.Resolver
 	newcomers  *caudal.Limiter
 	upgrades   []string
+	body, send time.Duration // for a client to go on with a body, and to take a response
 	log        *slog.Logger
 	errorLog   *log.Logger // the same, for net/http
 }
@@ -39,7 +41,8 @@ func New(o Options) (*Gateway, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{transports: map[transportKey]http.RoundTripper{}, who: o.Identity, newcomers: o.NewVisitors, upgrades: o.Upgrades, log: o.Logger}
+	g := &Gateway{transports: map[transportKey]http.RoundTripper{}, who: o.Identity, newcomers: o.NewVisitors, upgrades: o.Upgrades, log: o.Logger,
+		body: orDefault(o.BodyTimeout, DefaultStall), send: orDefault(o.SendTimeout, DefaultStall)}
 	if g.who == nil {
 		g.who, _ = identity.New(identity.Options{}) // the zero Options are valid
 	}
@@ -76,14 +79,19 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &call{Context: r.Context(), client: r, route: g.routes.find(r)}
-	if p := g.turnAway(c); p != nil {
+	if p, ok := g.turnAway(c); !ok {
 		if p.Status == http.StatusRequestEntityTooLarge {
 			w.Header().Set("Connection", "close") // nobody will read what follows
 		}
 		p.Write(w, r)
 		return
 	}
-	boundBody(w, r, c.route.MaxBody)
+	body, send := g.body, g.send
+	if isGRPC(r) { // both sides may be still for as long as they like
+		body, send = 0, 0
+	}
+	c.body = boundBody(w, r, c.route.MaxBody, body)
+	c.writer = clientWriter{ResponseWriter: w, patience: patience{bound: send, client: w, giveUp: stopWriting}}
 	if c.route.Limits != nil && !c.route.exempts(r) {
 		o := c.route.Limits.Decide(r)
 		defer o.Release()
@@ -96,28 +104,24 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d := c.route.Timeouts.Total; d > 0 && !isGRPC(r) {
 		defer c.boundTime(d)()
 	}
-	c.route.proxy.ServeHTTP(w, r.WithContext(c))
+	c.route.proxy.ServeHTTP(&c.writer, r.WithContext(c))
 }
 
 // turnAway gives the answer for a request that is forwarded nowhere and costs
-// nothing: nil for those that may go on.
-func (g *Gateway) turnAway(c *call) *httplimit.Problem {
-	var p httplimit.Problem
+// nothing; ok says that there is none, and that it may go on.
+func (g *Gateway) turnAway(c *call) (p httplimit.Problem, ok bool) {
 	if c.route == nil {
-		p = problem(http.StatusNotFound, "nothing is served under this host and path")
-		return &p
+		return problem(http.StatusNotFound, "nothing is served under this host and path"), false
 	}
 	if most := c.route.MaxBody; most > 0 && c.client.ContentLength > most {
-		p = tooLong(most)
-		return &p
+		return tooLong(most), false
 	}
 	var literal bool
 	c.path, literal = c.route.strip(identity.ForwardPath(c.client.URL), g.routes.foldCase)
 	if !literal || g.routes.ambiguous(c.route, c.client) {
-		p = problem(http.StatusBadRequest, "the path can be read in two ways: write it without escapes, semicolons and dots")
-		return &p
+		return problem(http.StatusBadRequest, "the path can be read in two ways: write it without escapes, semicolons and dots"), false
 	}
-	return nil
+	return p, true
 }
 
 func (g *Gateway) modify(res *http.Response) error {
@@ -134,7 +138,9 @@ func (g *Gateway) modify(res *http.Response) error {
 // itself, else 502.
 func (rt *route) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	c, log := callOf(r.Context()), rt.g.log
-	if errors.Is(err, context.Canceled) && c.client.Context().Err() != nil {
+	if c.body != nil && c.body.patience.cutShort() { // net/http takes it for a client that has gone
+		err = &bodyError{err, true}
+	} else if errors.Is(err, context.Canceled) && c.client.Context().Err() != nil {
 		// The client has gone; nobody reads this. What it was charged stays: hanging up
 		// before the response must not be a way to pay less.
 		w.WriteHeader(http.StatusBadGateway)
@@ -148,6 +154,9 @@ func (rt *route) upstreamFailed(w http.ResponseWriter, r *http.Request, err erro
 	switch {
 	case errors.As(err, &broken) && !errors.As(err, &grown):
 		p = broken.problem()
+		if broken.slow {
+			w.Header().Set("Connection", "close") // what may still come is not waited for
+		}
 		log.Debug("client's body cannot be read", "method", r.Method, "error", err)
 		c.setLimits(w.Header())
 		p.Write(w, r)

@@ -59,6 +59,12 @@ type Options struct {
 	// Default no bound.
 	MaxBody int64
 
+	// BodyTimeout is how long a client may send nothing of a body that is waited for,
+	// and SendTimeout how long it may take nothing of a response that waits for it.
+	// Default DefaultStall; a negative one is no bound. Neither holds for gRPC and
+	// upgraded connections.
+	BodyTimeout, SendTimeout time.Duration
+
 	// Retries say when a call that the upstream failed is tried again. Default never.
 	Retries Retries
 
@@ -80,6 +86,9 @@ type Options struct {
 	// Logger gets a line for each upstream failure. Default slog.Default().
 	Logger *slog.Logger
 }
+
+// DefaultStall is how long a transfer may stand still that waits for the client.
+const DefaultStall = time.Minute
 
 // Timeouts bound the waiting for an upstream. A zero field means its default; a
 // negative one no bound.

@@ -99,6 +99,8 @@ upstream_retry_statuses: 503
 exempt_paths: [/up]
 routes: [{upstream: "http://127.0.0.1:3001"}]
 read_header_timeout: 5s
+body_timeout: 6500ms
+send_timeout: off
 read_timeout: 6s
 write_timeout: 7s
 idle_timeout: 8s
@@ -185,6 +187,7 @@ grpc_tls_client_name: envoy.example
 		"upstream_timeout": c.UpstreamTimeouts.Total == 5*time.Second, "upstream_retries": c.Retries.Max == 3, "upstream_retry_statuses": slices.Equal(c.Retries.Statuses, []int{503}),
 		"exempt_paths": slices.Equal(c.ExemptPaths, []string{"/up"}), "routes": len(c.Routes) == 1 && c.Routes[0].Upstream.Host == "127.0.0.1:3001",
 		"read_header_timeout": c.ReadHeaderTimeout == 5*time.Second, "read_timeout": c.ReadTimeout == 6*time.Second,
+		"body_timeout": c.BodyTimeout == 6500*time.Millisecond, "send_timeout": c.SendTimeout < 0,
 		"write_timeout": c.WriteTimeout == 7*time.Second, "idle_timeout": c.IdleTimeout == 8*time.Second,
 		"max_header_bytes": c.MaxHeaderBytes == 4096, "max_body_bytes": c.MaxBodyBytes == 1_000_000, "shutdown_timeout": c.ShutdownTimeout == 9*time.Second,
 	} {

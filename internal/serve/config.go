@@ -116,6 +116,9 @@ type Config struct {
 	ChargePreflight bool
 	DenialOrigins   []string
 
+	// BodyTimeout and SendTimeout are for clients that stand still; see
+	// gateway.Options.
+	BodyTimeout, SendTimeout time.Duration
 	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound how long a
 	// client may take; see gateway.ServerOptions.
 	ReadHeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout time.Duration
