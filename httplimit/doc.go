@@ -36,6 +36,14 @@
 // can do the same: flushing, hijacking, trailers and early hints work as without the
 // middleware.
 //
+// # Calls under way
+//
+// Where a rule has a concurrency limit, a call takes a permit when it leaves, and
+// holds it until its handler has returned, or until a connection that the handler
+// took over is closed. If none is free the call is denied at once with
+// Retry-After: 1, and what its other limits charged is given back. See
+// [Outcome.Hold] and [Outcome.HoldsPermits].
+//
 // # When things go wrong
 //
 // A limiter that cannot decide lets requests pass and says so to the [Observer];

@@ -23,7 +23,8 @@ const (
 // already, from another limiter on the way, the lists are joined, and the three
 // older headers are those of the limiter with less remaining.
 func (o *Outcome) SetHeaders(h http.Header) {
-	if o.core.opts.DryRun || len(o.Decisions) == 0 || o.Verdict.Nearest < 0 {
+	limits := len(o.Decisions) > 0 && o.Verdict.Nearest >= 0
+	if o.core.opts.DryRun || !limits && len(o.Grants) == 0 {
 		return
 	}
 	if o.core.opts.Families&Draft != 0 {
@@ -35,7 +36,14 @@ func (o *Outcome) SetHeaders(h http.Header) {
 }
 
 func (o *Outcome) setLegacy(h http.Header) {
-	d := &o.Decisions[o.Verdict.Nearest]
+	var d *caudal.Decision
+	if i, denied := o.permitDenied(); denied {
+		d = &caudal.Decision{Limit: o.Grants[i].Max, ResetAfter: permitRetry}
+	} else if len(o.Decisions) > 0 && o.Verdict.Nearest >= 0 {
+		d = &o.Decisions[o.Verdict.Nearest]
+	} else {
+		return // permits that are free tell a client nothing about its next call
+	}
 	if present := h[headerRemaining]; len(present) > 0 {
 		// A value that is no number is left alone: it means something to somebody.
 		if n, err := strconv.ParseUint(present[0], 10, 64); err != nil || n <= d.Remaining {
@@ -77,6 +85,7 @@ func (o *Outcome) setDraft(h http.Header) {
 			state = appendInteger(append(state, ";t="...), uint64(t))
 		}
 	}
+	policy, state = o.setPermits(policy, state)
 	if len(policy) == 0 {
 		return
 	}

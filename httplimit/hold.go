@@ -22,21 +22,25 @@ const margin = 5 * time.Millisecond
 // the request may go on. When the request's context ends first, everything that
 // was charged is given back, the turn as for a call that never left.
 //
+// A call that leaves takes the permits that its rules demand (concurrency). If none
+// is free it is denied, and all that was charged is given back likewise. The permits
+// are held, and renewed, until Release.
+//
 // It must be called once, before the request's body is read; it may replace the
 // body by a copy.
 func (o *Outcome) Hold(r *http.Request) bool {
 	if o.Action != Pass || o.leave.IsZero() {
-		return o.Action == Pass
+		return o.takePermits(r.Context())
 	}
-	return o.wait(r.Context(), readAhead(r))
+	return o.wait(r.Context(), readAhead(r)) && o.takePermits(r.Context())
 }
 
 // Wait is Hold for a call that is no HTTP request of its own.
 func (o *Outcome) Wait(ctx context.Context) bool {
 	if o.Action != Pass || o.leave.IsZero() {
-		return o.Action == Pass
+		return o.takePermits(ctx)
 	}
-	return o.wait(ctx, nil)
+	return o.wait(ctx, nil) && o.takePermits(ctx)
 }
 
 // wait waits for the turn; hungUp tells of a client that has gone, beside ctx.
@@ -52,6 +56,10 @@ func (o *Outcome) wait(ctx context.Context, hungUp <-chan struct{}) bool {
 	case <-hungUp:
 	}
 	o.Action = Gone
+	if o.uncounted {
+		o.uncounted = false
+		o.core.count(o)
+	}
 	o.Cancel(ctx)
 	return false
 }

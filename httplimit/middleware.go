@@ -102,6 +102,7 @@ func NewDecider(domain *rule.Domain, store caudal.Store, who *identity.Resolver,
 	}
 	d := &Decider{store: store, who: who}
 	d.refunder, _ = store.(caudal.Refunder)
+	d.permits, _ = store.(caudal.PermitStore)
 	d.domain.Store(domain)
 	return d, d.init(o, d)
 }
@@ -119,6 +120,7 @@ func (d *Decider) Wrap(next http.Handler) http.Handler { return wrap(d, next) }
 // Decide decides about a request and charges it. The outcome must be released.
 func (d *Decider) Decide(r *http.Request) *Outcome {
 	o := d.outcome(r)
+	o.takesPermits = true
 	if !d.exempt(r) {
 		o.request.Reset(d.who, r)
 		d.decide(r.Context(), o, &o.request)

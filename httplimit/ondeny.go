@@ -10,6 +10,9 @@ import (
 // onDeny gives what the rule that denies wants answered, and nil for the usual:
 // that of the limit which the client is told about.
 func (o *Outcome) onDeny() *rule.Denial {
+	if i, denied := o.permitDenied(); denied && i < len(o.match.Concurrencies) {
+		return o.match.Concurrencies[i].OnDeny
+	}
 	if o.Action != Deny || o.Verdict.Nearest < 0 || o.Verdict.Nearest >= len(o.match.Limits) {
 		return nil
 	}
@@ -43,6 +46,10 @@ func (o *Outcome) writeDenial(w http.ResponseWriter, r *http.Request, d *rule.De
 }
 
 func (o *Outcome) variables(d *rule.Denial) *rule.Variables {
+	if i, denied := o.permitDenied(); denied {
+		return &rule.Variables{Rule: o.match.PermitCalls[i].Limit.Name(), Domain: o.domain, Limit: o.Grants[i].Max,
+			RetryAfter: o.RetryAfter(), ResetAfter: o.RetryAfter(), Status: d.Status}
+	}
 	i := o.Verdict.Nearest
 	decision := &o.Decisions[i]
 	return &rule.Variables{

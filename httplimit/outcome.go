@@ -48,6 +48,8 @@ type Outcome struct {
 	Decisions []caudal.Decision
 	// Verdict sums them up.
 	Verdict caudal.Verdict
+	// Grants are what the concurrency limits said, once the call was let through.
+	Grants []caudal.Grant
 	// Err says why no decision was made.
 	Err error
 
@@ -68,17 +70,30 @@ type Outcome struct {
 	one     [1]caudal.Call
 	block   control.Hit
 	broken  bool // after a panic: not to be reused
+
+	takesPermits bool     // its way in sees the response end
+	uncounted    bool     // the observer is told when the permits are taken
+	denier       int      // of the concurrency limits
+	holding      *holding // the permits that it holds
 }
 
 var outcomes = sync.Pool{New: func() any { return new(Outcome) }}
 
 // Release gives the outcome back for reuse.
 func (o *Outcome) Release() {
+	if h := o.holding; h != nil {
+		o.holding = nil
+		if !h.apart.Load() {
+			h.end()
+		}
+	}
 	if o.broken {
 		return
 	}
 	clear(o.Decisions)
 	clear(o.refunds)
+	clear(o.Grants)
+	o.Grants, o.takesPermits, o.uncounted, o.denier = o.Grants[:0], false, false, 0
 	o.match.Reset()
 	o.request, o.who, o.told = identity.Request{}, nil, Detail{}
 	o.Action, o.Calls, o.Decisions, o.Err = Pass, nil, o.Decisions[:0], nil
@@ -89,9 +104,12 @@ func (o *Outcome) Release() {
 
 // core is what a Middleware and a Decider have in common.
 type core struct {
-	opts     Options
-	detailed DetailObserver // opts.Observer, when it is one
-	taker    taker
+	opts      Options
+	detailed  DetailObserver // opts.Observer, when it is one
+	taker     taker
+	permits   caudal.PermitStore // when the store has the ability
+	permitted PermitObserver     // opts.Observer, when it is one
+	keeper    keeper
 
 	failures atomic.Int64 // since the last line of log
 	logged   atomic.Int64 // unix seconds of the last line of log
@@ -107,6 +125,8 @@ type taker interface {
 func (c *core) init(o Options, t taker) error {
 	c.opts, c.taker = o.withDefaults(), t
 	c.detailed, _ = c.opts.Observer.(DetailObserver)
+	c.permitted, _ = c.opts.Observer.(PermitObserver)
+	c.keeper.store, c.keeper.report = c.permits, func(err error) { c.report("", err) }
 	return o.validate()
 }
 
@@ -158,7 +178,9 @@ func (c *core) settle(ctx context.Context, o *Outcome) {
 	case !o.Verdict.Allowed:
 		o.Action = Deny
 	}
-	c.count(o)
+	if o.uncounted = o.wantsPermits(); !o.uncounted {
+		c.count(o)
+	}
 }
 
 // failed handles a decision that was not made. When the client has gone nobody

@@ -118,6 +118,9 @@ func (o *Outcome) Problem() Problem {
 
 // detail says to people what happened.
 func (o *Outcome) detail() string {
+	if i, denied := o.permitDenied(); denied {
+		return o.permitDetail(i)
+	}
 	d := &o.Decisions[o.Verdict.Nearest]
 	limit := o.Calls[o.Verdict.Nearest].Limit
 	name := policyName(limit)
@@ -133,6 +136,9 @@ func (o *Outcome) detail() string {
 
 // violated names every limit that denies.
 func (o *Outcome) violated() []string {
+	if _, denied := o.permitDenied(); denied {
+		return o.DenyingPermits()
+	}
 	quota := caudal.QuotaEnforced(o.Calls, o.Decisions)
 	var names []string
 	for i := range o.Decisions {

@@ -18,6 +18,7 @@ func wrap(d interface{ Decide(*http.Request) *Outcome }, next http.Handler) http
 			o.Release()
 			return
 		}
+		w = serveHolding(o, w)
 		switch {
 		case o.waitsFor(countsSome):
 			serveWatched(o, next, w, r)
@@ -29,6 +30,10 @@ func wrap(d interface{ Decide(*http.Request) *Outcome }, next http.Handler) http
 				o.Settle(r.Context(), 0, w.Header())
 				o.Release()
 			}()
+			next.ServeHTTP(w, r)
+		case o.HoldsPermits():
+			o.SetHeaders(w.Header())
+			defer o.Release()
 			next.ServeHTTP(w, r)
 		default:
 			o.SetHeaders(w.Header())
@@ -62,8 +67,9 @@ func serveWatched(o *Outcome, next http.Handler, w http.ResponseWriter, r *http.
 // All that the writer below can do it can do too.
 type watcher struct {
 	http.ResponseWriter
-	begin  func(status int)
-	status int // 0 before the response begins
+	begin    func(status int)
+	hijacked func(net.Conn) net.Conn // gives the connection for the handler
+	status   int                     // 0 before the response begins
 }
 
 // shown gives the writer for the handler. Handlers ask whether a writer can flush
@@ -108,7 +114,7 @@ func (w *watcher) WriteString(s string) (int, error) {
 // ReadFrom hands files to the kernel where the writer below does. Before the
 // response has begun it goes by Write: a reader that gives nothing begins nothing.
 func (w *watcher) ReadFrom(r io.Reader) (int64, error) {
-	if w.status == 0 {
+	if w.status == 0 && w.begin != nil {
 		return io.Copy(struct{ io.Writer }{w}, r)
 	}
 	return io.Copy(w.ResponseWriter, r)
@@ -128,6 +134,9 @@ func (w *watcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.start(http.StatusSwitchingProtocols)
+		if w.hijacked != nil {
+			conn = w.hijacked(conn)
+		}
 	}
 	return conn, rw, err
 }
