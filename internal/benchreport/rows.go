@@ -14,4 +14,6 @@ var rows = []row{
 	{what: "full GC with 10 M token-bucket keys", bench: "BenchmarkMemory10M", unit: "GC-ms", bar: figure(10), goal: figure(5)},
 	{what: "memory, 1 M token-bucket keys", bench: "BenchmarkMemory1M", unit: "heap-B/key", bar: figure(48), goal: figure(40)},
 	{what: "full GC with 1 M token-bucket keys", bench: "BenchmarkMemory1M", unit: "GC-ms", bar: figure(10), goal: figure(5)},
+	{what: "metrics and the busiest keys: added to an allowed decision (1 is 15 % or 10 ns)", bench: "BenchmarkDecision/allowed", unit: "of-allowance", bar: figure(1), goal: figure(0.5)},
+	{what: "the same, to a denied one", bench: "BenchmarkDecision/denied", unit: "of-allowance", bar: figure(1), goal: figure(0.5)},
 }
