@@ -10,13 +10,16 @@ nginx nginx
 caddy caddy
 haproxy haproxy
 curl curl
+prometheus prometheus
+promtool prometheus
 '
 
 missing=()
 while read -r program package; do
 	[[ -z $program ]] && continue
 	# Debian puts servers into /usr/sbin, which is not in everyone's PATH.
-	PATH=$PATH:/usr/sbin command -v "$program" >/dev/null || missing+=("$package")
+	PATH=$PATH:/usr/sbin command -v "$program" >/dev/null && continue
+	[[ " ${missing[*]} " == *" $package "* ]] || missing+=("$package")
 done <<<"$programs"
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 

@@ -74,6 +74,7 @@ type Metrics struct {
 
 	duration prometheus.Histogram
 	loads    *prometheus.CounterVec
+	loaded   prometheus.Gauge
 	errors   storeErrors
 
 	ticking                 sync.Mutex
@@ -126,13 +127,17 @@ func New(o Options) *Metrics {
 			Name: "caudal_config_loads_total",
 			Help: "How often rules were loaded, by result.",
 		}, []string{"result"}),
+		loaded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "caudal_config_last_load_success",
+			Help: "1 when the last attempt to load rules went well, else 0: the last good ones are in force then.",
+		}),
 		errors: storeErrors{calls: o.Calls, decisions: new([len(errorKinds)]atomic.Uint64)},
 	}
 	m.table.Store(&table{slots: make([]slot, 1)})
 	for _, result := range []string{loadedWell, loadFailed} {
 		m.loads.WithLabelValues(result) // a series that begins at 0 shows its first step
 	}
-	m.registry.MustRegister(m.duration, m.loads, m.errors, degraded(o.Calls), rules{m},
+	m.registry.MustRegister(m.duration, m.loads, m.loaded, m.errors, degraded(o.Calls), rules{m},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.Calls != nil {
 		m.registry.MustRegister(o.Calls.durations)
@@ -200,10 +205,14 @@ func (m *Metrics) SetDomains(domains []*rule.Domain, hash string, at time.Time) 
 	m.table.Store(t)
 	m.ticking.Unlock()
 	m.loads.WithLabelValues(loadedWell).Inc()
+	m.loaded.Set(1)
 }
 
 // LoadFailed says that rules could not be loaded and the last good ones stay.
-func (m *Metrics) LoadFailed() { m.loads.WithLabelValues(loadFailed).Inc() }
+func (m *Metrics) LoadFailed() {
+	m.loads.WithLabelValues(loadFailed).Inc()
+	m.loaded.Set(0)
+}
 
 // Decided counts what became of a limit in a call; see httplimit.Observer.
 func (m *Metrics) Decided(domain string, limit *caudal.Compiled, result httplimit.Result) {

@@ -85,6 +85,7 @@ func TestSeriesOfRulesBeginAtZero(t *testing.T) {
 	wantLine(t, got, `caudal_config_loaded_timestamp_seconds 1.7e+09`)
 	wantLine(t, got, `caudal_config_loads_total{result="success"} 1`)
 	wantLine(t, got, `caudal_config_loads_total{result="failure"} 0`)
+	wantLine(t, got, `caudal_config_last_load_success 1`)
 }
 
 func TestCountsAreExactFromManyGoroutines(t *testing.T) {
@@ -160,6 +161,7 @@ func TestFailuresCountByKind(t *testing.T) {
 	wantLine(t, got, `caudal_store_errors_total{kind="store"} 2`)
 	wantLine(t, got, `caudal_store_errors_total{kind="other"} 1`)
 	wantLine(t, got, `caudal_config_loads_total{result="failure"} 1`)
+	wantLine(t, got, `caudal_config_last_load_success 0`)
 }
 
 func TestStoreFiguresAreReadAtTheScrape(t *testing.T) {
