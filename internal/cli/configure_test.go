@@ -97,6 +97,7 @@ upstream_timeout: 5s
 upstream_retries: 3
 upstream_retry_statuses: 503
 exempt_paths: [/up]
+show_keys: true
 routes: [{upstream: "http://127.0.0.1:3001"}]
 read_header_timeout: 5s
 body_timeout: 6500ms
@@ -178,7 +179,7 @@ grpc_tls_client_name: envoy.example
 		"store":              c.Store == "memory", "max_keys": c.MaxKeys == 1000,
 		"state_file": c.StateFile == "/var/lib/caudal/state", "state_interval": c.StateInterval == 2*time.Second,
 		"log_level": s.logLevel == slog.LevelWarn, "log_format": s.logFormat == "json",
-		"merge_domains": c.MergeDomains, "client_ip_header": c.ClientIPHeader == "X-Client", "api_key_header": c.APIKeyHeader == "X-Key",
+		"show_keys": c.ShowKeys, "merge_domains": c.MergeDomains, "client_ip_header": c.ClientIPHeader == "X-Client", "api_key_header": c.APIKeyHeader == "X-Key",
 		"bearer_api_key": c.BearerAPIKey, "fold_path_case": c.FoldPathCase, "ipv4_prefix": c.IPv4Prefix == 24, "ipv6_prefix": c.IPv6Prefix == 56,
 		"header_families": c.Families == httplimit.Draft, "reset_format": c.Reset == httplimit.ResetDelta,
 		"charge_preflight": c.ChargePreflight, "denial_origins": slices.Equal(c.DenialOrigins, []string{"https://a.example"}), "upstream_host": c.UpstreamHost,

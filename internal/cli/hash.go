@@ -13,8 +13,10 @@ import (
 func newHash(s Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "hash VALUE",
-		Short: "Print the hash by which keys files know an API key",
-		Long:  "It is the SHA-256 of the value, in hex. With - the value is read from standard input, without the end of its line.",
+		Short: "Print the hash by which keys files know an API key, and reports a key",
+		Long: "It is the SHA-256 of the value, in hex. With - the value is read from standard input, without the end of its line.\n" +
+			"Where the busiest keys are shown, a hidden value stands as # and the first 12 digits. An IPv6 address is counted and hashed\n" +
+			"as its network, such as 2001:db8:1:2::/64.",
 		Example: `  caudal hash - < key
   caudal hash k-123`,
 		Args: func(_ *cobra.Command, args []string) error {

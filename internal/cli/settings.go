@@ -87,6 +87,8 @@ var allSettings = []setting{
 		set: exemptPaths(func(s *settings) *[]string { return &s.ExemptPaths })},
 	{name: "state_interval", arg: "TIME", help: "how much of what was charged a kill may lose (default 1s)",
 		set: duration(false, func(s *settings) *time.Duration { return &s.StateInterval })},
+	{name: "show_keys", help: "show API keys, addresses and other values of keys in the clear to operators, not their hashes",
+		set: toggle(func(s *settings) *bool { return &s.ShowKeys })},
 	{name: "merge_domains", help: "let several files hold rules of one domain",
 		set: toggle(func(s *settings) *bool { return &s.MergeDomains })},
 	{name: "client_ip_header", arg: "NAME", help: "the header in which trusted proxies name their client (default X-Forwarded-For)",

@@ -41,6 +41,8 @@ type Config struct {
 	Domain string
 	// Region is where the server is, for limits that are shared among regions.
 	Region string
+	// ShowKeys shows values of keys in the clear where the busiest keys are shown.
+	ShowKeys bool
 	// MergeDomains lets several files hold rules of one domain.
 	MergeDomains bool
 

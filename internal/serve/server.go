@@ -180,7 +180,7 @@ func (s *Server) build(loaded *loadedRules) error {
 	if !c.RLS.off() {
 		extra = []string{envoyrls.OverrideName}
 	}
-	s.metrics = metrics.New(metrics.Options{Extra: extra, Store: s.store.stats, Calls: s.store.calls, State: s.store.file,
+	s.metrics = metrics.New(metrics.Options{Extra: extra, ShowKeys: c.ShowKeys, Store: s.store.stats, Calls: s.store.calls, State: s.store.file,
 		APIKeys: s.apiKeys(), Logger: s.log})
 	if err := s.openWho(); err != nil {
 		return err
