@@ -106,13 +106,14 @@ var libraries = map[string]layer{
 
 // testLibraries may be imported by tests only.
 var testLibraries = []string{
-	"pgregory.net/rapid",              // property tests
-	"go.uber.org/goleak",              // no goroutine is left
-	"github.com/rogpeppe/go-internal", // scripts that run the command
-	"github.com/Shopify/toxiproxy/v2", // broken networks
-	"github.com/rs/zerolog",           // what toxiproxy logs with
-	"github.com/coder/websocket",      // a WebSocket client
-	"golang.org/x/net",                // HTTP/2 frames
+	"pgregory.net/rapid",                // property tests
+	"github.com/anishathalye/porcupine", // whether a history of concurrent calls has an order that explains it
+	"go.uber.org/goleak",                // no goroutine is left
+	"github.com/rogpeppe/go-internal",   // scripts that run the command
+	"github.com/Shopify/toxiproxy/v2",   // broken networks
+	"github.com/rs/zerolog",             // what toxiproxy logs with
+	"github.com/coder/websocket",        // a WebSocket client
+	"golang.org/x/net",                  // HTTP/2 frames
 	"golang.org/x/sync",
 	"go.yaml.in/yaml/v3",                  // reading documents back
 	"github.com/prometheus/client_golang", // reading back what was counted

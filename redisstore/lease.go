@@ -59,6 +59,7 @@ type leases struct {
 	holder string // names this instance to the scripts
 	max    int64
 	count  atomic.Int64
+	going  atomic.Int64 // on their way back
 	closed atomic.Bool
 	shards [leaseShards]leaseShard
 }
@@ -324,6 +325,7 @@ func (x *leases) sweep(now caudal.Instant, all bool) (back, again []*wanted) {
 			case idle, old && want < leaseLeast:
 				if w := le.ask(h, le.limit, true, now); w.back+w.spent > 0 {
 					w.want = 0
+					x.going.Add(1)
 					back = append(back, w)
 				}
 				delete(sh.m, h)

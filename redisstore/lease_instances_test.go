@@ -126,7 +126,7 @@ func TestLeasesNeverAboveTheLimit(t *testing.T) {
 	if os.Getenv("CAUDAL_SOAK") != "" {
 		length, demand = time.Minute, 100_000
 	}
-	rate := uint32(demand * 2 / 5)
+	rate := uint32(demand / 3)
 	for _, limit := range []caudal.Limit{
 		caudal.PerSecond(rate),
 		caudal.PerSecond(rate).With(caudal.FixedWindow),
@@ -201,6 +201,10 @@ func checkTally(t *testing.T, l *caudal.Compiled, y *tally, kill bool) {
 		used = y.inner(capacity)
 	}
 	t.Logf("%s: %d of %d calls admitted in %.1f s, %.1f %% of what the limit lets through", l.Limit(), admitted, y.asked.Load(), float64(length)/1e6, 100*used)
+	if y.asked.Load() < 2*(capacity+whole) {
+		t.Log("the machine was too busy for full demand: what went unused is not judged")
+		return
+	}
 	least := 0.5 // of a short run, on any machine
 	if os.Getenv("CAUDAL_SOAK") != "" {
 		least = 0.95

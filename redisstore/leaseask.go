@@ -162,6 +162,7 @@ func (s *Store) keepLeases() {
 
 // returnLeases gives leases back, a few at a time.
 func (s *Store) returnLeases(ctx context.Context, back []*wanted) {
+	defer s.leases.going.Add(-int64(len(back)))
 	ses, err := s.link.session("lease")
 	if err != nil || len(back) == 0 {
 		return // they count until they end

@@ -115,7 +115,7 @@ end
 
 local function hold(now, key, p, holder, n)
   local start = charge(n)
-  if start == 0 then return nil end
+  if not start then return nil end
   local _, stop = window_of(start, p)
   return n, stop, start
 end

@@ -42,15 +42,15 @@ end
 
 local function costing(n) return p:sub(1, 1) .. pack('>I5', n) .. p:sub(7) end
 
--- charge takes n, or all that is left for -1, and gives the instant charged; 0 when
--- there is no room.
+-- charge takes n, or all that is left for -1, and gives the instant charged; nil
+-- when there is no room.
 local function charge(n)
   if n < 0 then
     local _, left = TAKE(now, key, p, true)
     n = left
   end
   local flags, _, x, _, _, value, fresh = TAKE(now, key, costing(n))
-  if flags ~= 5 then return 0 end
+  if flags ~= 5 then return nil end
   write(value, fresh)
   return x
 end

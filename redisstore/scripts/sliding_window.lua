@@ -139,7 +139,7 @@ end
 
 local function hold(now, key, p, holder, n)
   local start = charge(n)
-  if start == 0 then return nil end
+  if not start then return nil end
   local ticks, tick = unpack('>I5I3', p, 11)
   local stop = start + ticks * tick
   return n, stop, start

@@ -230,7 +230,7 @@ local function settle(now, key, holder, spent, back)
       local lease = ''
       if n > 0 then lease = holder .. pack('>I7I4', ends, n) end
       call('SET', key, v:sub(1, o - 1) .. lease .. v:sub(o + 19), 'KEEPTTL')
-      if spent > 0 and charge(spent) == 0 then charge(-1) end
+      if spent > 0 and not charge(spent) then charge(-1) end
       return
     end
   end
