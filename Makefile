@@ -48,6 +48,10 @@ lint: ## gofmt, go vet, staticcheck, govulncheck
 api: ## write the listings of what the public packages export, in api/
 	go test . -count=1 -run 'APIListing' -update
 
+.PHONY: dist
+dist: ## what is released, in dist/: static binaries, checksums, bills of materials
+	@scripts/dist.sh
+
 .PHONY: bench
 bench: ## run the benchmarks and print them beside their floors
 	@mkdir -p bin
