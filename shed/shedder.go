@@ -1,0 +1,248 @@
+package shed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+
+	"github.com/caudal-dev/caudal/rule"
+)
+
+// ErrShed says that a call was refused because there is no room for it now.
+var ErrShed = errors.New("shed: no room for a call of this priority now")
+
+// Call is what a Shedder knows of a call.
+type Call struct {
+	// Priority says how important it is; none counts as normal.
+	Priority rule.Priority
+	// Client names whose call it is, by something that clients cannot make up at
+	// will. Calls without a client share as one.
+	Client string
+	// Weight is how much more than a client of weight 1 the client may have; 0
+	// counts as 1.
+	Weight uint32
+}
+
+// MaxWeight bounds Call.Weight.
+const MaxWeight = 1000
+
+// Shedder says which calls may go on. Make it with New. It is safe for
+// concurrent use.
+type Shedder struct {
+	opts  Options
+	limit adaptivelimiter.AdaptiveLimiter[any]
+
+	mu       sync.Mutex
+	inflight int
+	waiting  int
+	levels   [rule.PriorityCritical + 1]level // by priority
+	estimate float64                          // of the time that a call holds its slot, in seconds
+	admitted [rule.PriorityCritical + 1]uint64
+	shed     [rule.PriorityCritical + 1]uint64
+}
+
+// New makes a shedder. The error names the option and a mend.
+func New(o Options) (*Shedder, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	s := &Shedder{opts: o, limit: newLimit(&o), estimate: 0.01}
+	reserve := 0
+	for p := rule.PriorityLow; p <= rule.PriorityCritical; p++ {
+		reserve += o.Reserves[p]
+		s.levels[p].init(reserve)
+	}
+	return s, nil
+}
+
+// Acquire takes a slot for a call, and waits for one for a moment when there is
+// none. The slot must be released. The error is ErrShed when there is no room, or
+// the context's when that ends first; nothing is held then.
+func (s *Shedder) Acquire(ctx context.Context, call Call) (*Slot, error) {
+	p := call.Priority.OrNormal()
+	if p > rule.PriorityCritical {
+		return nil, fmt.Errorf("shed: %s is no priority", p)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	c := s.levels[p].client(call)
+	s.dispatch()   // the limit may have risen since
+	if s.fits(p) { // so nobody of this priority or above waits
+		slot := s.admit(p, c)
+		s.mu.Unlock()
+		return slot, nil
+	}
+	w := s.enqueue(p, c)
+	if w == nil {
+		s.shed[p]++
+		s.levels[p].forget(c)
+		s.mu.Unlock()
+		return nil, ErrShed
+	}
+	s.mu.Unlock()
+	return s.wait(ctx, w)
+}
+
+// wait waits for what becomes of a call in the queue.
+func (s *Shedder) wait(ctx context.Context, w *waiter) (*Slot, error) {
+	timer := time.NewTimer(s.opts.MaxWait)
+	defer timer.Stop()
+	var err error
+	select {
+	case slot := <-w.answer:
+		return shedIfNil(slot)
+	case <-timer.C:
+		err = ErrShed
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case slot := <-w.answer: // it was decided just now
+		if slot == nil || err == ErrShed {
+			return shedIfNil(slot)
+		}
+		s.release(slot)
+		return nil, err
+	default:
+	}
+	s.leave(w)
+	if err == ErrShed {
+		s.shed[w.priority]++
+	}
+	return nil, err
+}
+
+func shedIfNil(slot *Slot) (*Slot, error) {
+	if slot == nil {
+		return nil, ErrShed
+	}
+	return slot, nil
+}
+
+// fits reports whether there is a slot for a priority. s.mu must be held, as for
+// all below.
+func (s *Shedder) fits(p rule.Priority) bool {
+	limit := s.limit.Limit()
+	return s.inflight < limit+limit*s.levels[p].reserve/100
+}
+
+// admit gives a call its slot. Of calls in a reserve the limiter knows nothing.
+func (s *Shedder) admit(p rule.Priority, c *client) *Slot {
+	slot := &Slot{shedder: s, client: c, priority: p, start: time.Now(), charged: s.estimate}
+	slot.permit, _ = s.limit.TryAcquirePermit()
+	s.inflight++
+	s.admitted[p]++
+	s.levels[p].charge(c, s.estimate)
+	return slot
+}
+
+// dispatch gives free slots to those that wait, the most important first.
+func (s *Shedder) dispatch() {
+	for p := rule.PriorityCritical; p > 0 && s.waiting > 0; p-- {
+		l := &s.levels[p]
+		for l.waiting > 0 && s.fits(p) {
+			w := l.next()
+			s.waiting--
+			w.answer <- s.admit(p, w.client)
+		}
+	}
+}
+
+// Slot is the room that a call has. It belongs to the call; its methods may be
+// called by any goroutine.
+type Slot struct {
+	shedder  *Shedder
+	client   *client
+	priority rule.Priority
+	start    time.Time
+	charged  float64 // seconds
+
+	mu       sync.Mutex
+	permit   adaptivelimiter.Permit // nil in a reserve and when over
+	answered bool
+	released bool
+}
+
+// Answered says that the service has begun to answer. The time until now is what
+// the limit follows; whatever comes after, such as a client that reads slowly, says
+// nothing about the service. A call that is never answered (the client hung up, the
+// connection broke) does not count at all. It works once.
+func (s *Slot) Answered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answered || s.released {
+		return
+	}
+	s.answered = true
+	if s.permit == nil {
+		return
+	}
+	s.permit.Record()
+	// The slot is held on, and the limiter must see that it is.
+	s.permit, _ = s.shedder.limit.TryAcquirePermit()
+}
+
+// Release gives the slot back. It works once; later calls do nothing.
+func (s *Slot) Release() {
+	s.shedder.mu.Lock()
+	defer s.shedder.mu.Unlock()
+	s.shedder.release(s)
+}
+
+// release is Release with the shedder's lock held.
+func (s *Shedder) release(slot *Slot) {
+	slot.mu.Lock()
+	if slot.released {
+		slot.mu.Unlock()
+		return
+	}
+	slot.released = true
+	if slot.permit != nil {
+		slot.permit.Drop()
+		slot.permit = nil
+	}
+	slot.mu.Unlock()
+	held := time.Since(slot.start).Seconds()
+	s.inflight--
+	s.estimate += (held - s.estimate) / 64
+	s.levels[slot.priority].settle(slot.client, held-slot.charged)
+	s.dispatch()
+}
+
+// RetryAfter says when a call that was shed may come again: in a second if it is
+// critical, later the less important it is, and not all at the same moment.
+func RetryAfter(p rule.Priority) time.Duration {
+	most := time.Duration(rule.PriorityCritical-min(p.OrNormal(), rule.PriorityCritical)) * 2 * time.Second
+	return time.Second + rand.N(most+1).Round(time.Second)
+}
+
+// Stats are figures of a moment.
+type Stats struct {
+	// Limit is how many calls may be under way, Inflight how many are, and Waiting
+	// how many wait.
+	Limit, Inflight, Waiting int
+	// Admitted and Shed count calls since the start, by priority.
+	Admitted, Shed map[rule.Priority]uint64
+}
+
+// Stats gives the figures of this moment.
+func (s *Shedder) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Stats{Limit: s.limit.Limit(), Inflight: s.inflight, Waiting: s.waiting,
+		Admitted: map[rule.Priority]uint64{}, Shed: map[rule.Priority]uint64{}}
+	for p := rule.PriorityLow; p <= rule.PriorityCritical; p++ {
+		st.Admitted[p], st.Shed[p] = s.admitted[p], s.shed[p]
+	}
+	return st
+}
