@@ -1,6 +1,7 @@
 package shed
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
@@ -22,14 +23,22 @@ const (
 	peakWindow    = 30 * time.Second
 )
 
-func newLimit(o *Options) adaptivelimiter.AdaptiveLimiter[any] {
+// newLimit makes the limiter. bound is the most that it may find, and 0 for no
+// bound.
+func newLimit(o *Options, bound *atomic.Int64) adaptivelimiter.AdaptiveLimiter[any] {
 	return adaptivelimiter.NewBuilder[any]().
 		WithLimits(uint(o.MinLimit), uint(o.MaxLimit), uint(o.Initial)).
 		WithRecentWindow(window, windowLongest, windowSamples).
 		WithRecentQuantile(quantile).
 		WithBaselineWindow(baseline).
 		WithCorrelationWindow(correlation).
-		WithMaxLimitFactor(headroom).
+		WithMaxLimitFunc(func(inflight int) float64 {
+			most := headroom * float64(inflight)
+			if b := bound.Load(); b > 0 {
+				most = min(most, float64(b))
+			}
+			return most
+		}).
 		WithMaxLimitStabilizationWindow(peakWindow).
 		Build()
 }

@@ -17,7 +17,7 @@ func (s *Shedder) room() int {
 	if s.opts.Queue > 0 {
 		return s.opts.Queue
 	}
-	return max(minQueue, s.limit.Limit())
+	return max(minQueue, s.present())
 }
 
 // enqueue lets a call wait, in the place of a less important one when there is no
@@ -27,12 +27,14 @@ func (s *Shedder) enqueue(p rule.Priority, c *client) *waiter {
 	if s.waiting >= s.room() {
 		victim := s.victim(p, c)
 		if victim == nil {
+			s.probe.crowded = true
 			return nil
 		}
 		s.shed[victim.priority]++
 		s.leave(victim)
 		victim.answer <- nil
 	}
+	s.probe.crowded = true
 	w := &waiter{client: c, priority: p, answer: make(chan *Slot, 1)}
 	s.levels[p].push(w)
 	s.waiting++

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
@@ -36,8 +37,10 @@ const MaxWeight = 1000
 type Shedder struct {
 	opts  Options
 	limit adaptivelimiter.AdaptiveLimiter[any]
+	bound atomic.Int64 // of the limit, as the probe found it
 
 	mu       sync.Mutex
+	probe    probe
 	inflight int
 	waiting  int
 	levels   [rule.PriorityCritical + 1]level // by priority
@@ -52,7 +55,8 @@ func New(o Options) (*Shedder, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Shedder{opts: o, limit: newLimit(&o), estimate: 0.01}
+	s := &Shedder{opts: o, estimate: 0.01}
+	s.limit = newLimit(&o, &s.bound)
 	reserve := 0
 	for p := rule.PriorityLow; p <= rule.PriorityCritical; p++ {
 		reserve += o.Reserves[p]
@@ -73,6 +77,7 @@ func (s *Shedder) Acquire(ctx context.Context, call Call) (*Slot, error) {
 		return nil, err
 	}
 	s.mu.Lock()
+	s.pass(time.Now())
 	c := s.levels[p].client(call)
 	s.dispatch()   // the limit may have risen since
 	if s.fits(p) { // so nobody of this priority or above waits
@@ -111,7 +116,9 @@ func (s *Shedder) wait(ctx context.Context, w *waiter) (*Slot, error) {
 		if slot == nil || err == ErrShed {
 			return shedIfNil(slot)
 		}
-		s.release(slot)
+		s.mu.Unlock()
+		slot.Release()
+		s.mu.Lock() // as defer expects
 		return nil, err
 	default:
 	}
@@ -132,13 +139,39 @@ func shedIfNil(slot *Slot) (*Slot, error) {
 // fits reports whether there is a slot for a priority. s.mu must be held, as for
 // all below.
 func (s *Shedder) fits(p rule.Priority) bool {
-	limit := s.limit.Limit()
+	limit := s.present()
+	if s.probe.probing {
+		// The most important ones hardly notice.
+		part := 4
+		if p == rule.PriorityCritical {
+			part = 2
+		}
+		return s.inflight < max(1, limit/part)
+	}
 	return s.inflight < limit+limit*s.levels[p].reserve/100
+}
+
+// present gives the limit of this moment.
+func (s *Shedder) present() int {
+	limit := s.limit.Limit()
+	if b := int(s.bound.Load()); b > 0 {
+		limit = min(max(limit, s.probe.least()), b)
+	}
+	return min(max(limit, s.opts.MinLimit), s.opts.MaxLimit)
+}
+
+// pass lets the probe know the time.
+func (s *Shedder) pass(now time.Time) {
+	if s.opts.MinLimit == s.opts.MaxLimit {
+		return // nothing to find
+	}
+	s.probe.pass(now, s.inflight, max(1, s.present()/2))
+	s.bound.Store(int64(s.probe.bound()))
 }
 
 // admit gives a call its slot. Of calls in a reserve the limiter knows nothing.
 func (s *Shedder) admit(p rule.Priority, c *client) *Slot {
-	slot := &Slot{shedder: s, client: c, priority: p, start: time.Now(), charged: s.estimate}
+	slot := &Slot{shedder: s, client: c, priority: p, start: time.Now(), charged: s.estimate, probing: s.probe.probing, measured: s.probe.take()}
 	slot.permit, _ = s.limit.TryAcquirePermit()
 	s.inflight++
 	s.admitted[p]++
@@ -166,6 +199,8 @@ type Slot struct {
 	priority rule.Priority
 	start    time.Time
 	charged  float64 // seconds
+	measured bool    // by a probe
+	probing  bool    // let in by a probe, which the limiter must not take for good times
 
 	mu       sync.Mutex
 	permit   adaptivelimiter.Permit // nil in a reserve and when over
@@ -178,13 +213,14 @@ type Slot struct {
 // nothing about the service. A call that is never answered (the client hung up, the
 // connection broke) does not count at all. It works once.
 func (s *Slot) Answered() {
-	s.mu.Lock()
+	s.mu.Lock() // before the shedder's
 	defer s.mu.Unlock()
 	if s.answered || s.released {
 		return
 	}
 	s.answered = true
-	if s.permit == nil {
+	s.shedder.answered(s)
+	if s.permit == nil || s.probing {
 		return
 	}
 	s.permit.Record()
@@ -192,28 +228,39 @@ func (s *Slot) Answered() {
 	s.permit, _ = s.shedder.limit.TryAcquirePermit()
 }
 
+// answered tells the probe of an answer.
+func (s *Shedder) answered(slot *Slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.probe.answer(time.Since(slot.start), slot.measured)
+}
+
 // Release gives the slot back. It works once; later calls do nothing.
 func (s *Slot) Release() {
+	s.mu.Lock()
+	released := s.released
+	if s.released = true; !released && s.permit != nil {
+		s.permit.Drop()
+		s.permit = nil
+	}
+	s.mu.Unlock()
+	if released {
+		return
+	}
 	s.shedder.mu.Lock()
 	defer s.shedder.mu.Unlock()
 	s.shedder.release(s)
 }
 
-// release is Release with the shedder's lock held.
+// release books a slot that was given back.
 func (s *Shedder) release(slot *Slot) {
-	slot.mu.Lock()
-	if slot.released {
-		slot.mu.Unlock()
-		return
-	}
-	slot.released = true
-	if slot.permit != nil {
-		slot.permit.Drop()
-		slot.permit = nil
-	}
-	slot.mu.Unlock()
-	held := time.Since(slot.start).Seconds()
+	now := time.Now()
+	held := now.Sub(slot.start).Seconds()
 	s.inflight--
+	if slot.measured && !slot.answered {
+		s.probe.lost()
+	}
+	s.pass(now)
 	s.estimate += (held - s.estimate) / 64
 	s.levels[slot.priority].settle(slot.client, held-slot.charged)
 	s.dispatch()
@@ -239,7 +286,7 @@ type Stats struct {
 func (s *Shedder) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Stats{Limit: s.limit.Limit(), Inflight: s.inflight, Waiting: s.waiting,
+	st := Stats{Limit: s.present(), Inflight: s.inflight, Waiting: s.waiting,
 		Admitted: map[rule.Priority]uint64{}, Shed: map[rule.Priority]uint64{}}
 	for p := rule.PriorityLow; p <= rule.PriorityCritical; p++ {
 		st.Admitted[p], st.Shed[p] = s.admitted[p], s.shed[p]
