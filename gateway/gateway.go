@@ -127,6 +127,10 @@ func (g *Gateway) turnAway(c *call) (p httplimit.Problem, ok bool) {
 func (g *Gateway) modify(res *http.Response) error {
 	c := callOf(res.Request.Context())
 	c.letStream(res)
+	if len(res.Trailer) > 0 && c.client.ProtoMajor == 1 { // net/http drops trailers beside a length there
+		res.Header.Del("Content-Length")
+		res.ContentLength = -1
+	}
 	c.settle(res.StatusCode, res.Header)
 	c.setLimits(res.Header)
 	g.setVisitor(c, res.Header)

@@ -98,7 +98,7 @@ func (t *retrying) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return t.again.RoundTrip(r)
 	}
-	if r.ContentLength < 0 || r.ContentLength > t.maxBody || len(r.Trailer) > 0 {
+	if !retry.Idempotent(r) || r.ContentLength < 0 || r.ContentLength > t.maxBody || len(r.Trailer) > 0 || r.Header.Get("Expect") != "" {
 		return t.next.RoundTrip(r)
 	}
 	body := make([]byte, r.ContentLength)

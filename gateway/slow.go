@@ -85,6 +85,14 @@ type clientWriter struct {
 // unwatched is what net/http takes without waiting for the client: its buffer.
 const unwatched = 4 << 10
 
+// WriteHeader keeps net/http from guessing the type of a response that has none.
+func (w *clientWriter) WriteHeader(status int) {
+	if h := w.Header(); status >= 200 && len(h["Content-Type"]) == 0 {
+		h["Content-Type"] = nil
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
 func (w *clientWriter) Write(p []byte) (int, error) {
 	if !w.begun && len(p) <= unwatched { // most responses, which so cost nothing
 		w.begun = true

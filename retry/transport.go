@@ -59,7 +59,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.Statuses = slices.Clone(o.Statuses)
 	if o.Idempotent == nil {
-		o.Idempotent = idempotent
+		o.Idempotent = Idempotent
 	}
 	if o.Key == nil {
 		o.Key = func(r *http.Request) string { return r.URL.Host }
@@ -204,9 +204,10 @@ func (t *Transport) prepare(ctx context.Context, req *http.Request, wait time.Du
 	return retry, true
 }
 
-// idempotent is what net/http itself holds safe to send twice, with the methods
+// Idempotent reports whether a request may be sent twice, by its method or because
+// it has a key by which the server can tell. It is what net/http itself holds safe to send twice, with the methods
 // that RFC 9110 calls idempotent.
-func idempotent(req *http.Request) bool {
+func Idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
 		return true
