@@ -104,7 +104,7 @@ type refusal struct {
 }
 
 // decide decides about a call and holds it until its turn. The outcome is there
-// only where the end of the call has yet to say what it costs.
+// only where the end of the call has yet to say what it costs, or gives permits back.
 func (i *Interceptor) decide(ctx context.Context, method string) (*httplimit.Outcome, *refusal) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	o := i.decider.Decide(request(ctx, method, md))
@@ -112,7 +112,7 @@ func (i *Interceptor) decide(ctx context.Context, method string) (*httplimit.Out
 		defer o.Release()
 		return nil, i.refuse(ctx, o)
 	}
-	if o.PaysLater() {
+	if o.PaysLater() || o.HoldsPermits() {
 		return o, nil
 	}
 	o.Release()

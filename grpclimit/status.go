@@ -76,6 +76,13 @@ func (i *Interceptor) denied(o *httplimit.Outcome, text string) *refusal {
 			Description: fmt.Sprintf("%s: %d of %d left", limit.Limit(), d.Remaining, d.Limit),
 		})
 	}
+	for _, name := range o.DenyingPermits() {
+		if len(names) < maxViolations {
+			names = append(names, name)
+			quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{Subject: "limit:" + name,
+				Description: "as many calls are under way as it allows"})
+		}
+	}
 	wait := o.Verdict.RetryAfter
 	if o.Verdict.Never {
 		wait = -1

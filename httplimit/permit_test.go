@@ -283,8 +283,12 @@ func TestPermitsOfAStoreThatFails(t *testing.T) {
 		store.failing.Store(true)
 		time.Sleep(31 * time.Second)
 		store.failing.Store(false)
+		seen.mu.Lock()
 		seen.errs = nil
+		seen.mu.Unlock()
 		time.Sleep(2 * time.Minute)
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
 		if len(seen.errs) != 1 || !errors.Is(seen.errs[0], ErrPermitLost) {
 			t.Errorf("the errors are %v, want ErrPermitLost once", seen.errs)
 		}

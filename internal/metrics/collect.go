@@ -65,10 +65,12 @@ func (r rules) Describe(out chan<- *prometheus.Desc) {
 	out <- nearDesc
 	out <- shareDesc
 	out <- loadedDesc
+	out <- inflightDesc
 	out <- infoDesc
 }
 
 func (r rules) Collect(out chan<- prometheus.Metric) {
+	r.m.permits.collect(out)
 	t := r.m.table.Load()
 	for _, c := range t.all {
 		c.collect(out)

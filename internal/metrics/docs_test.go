@@ -26,7 +26,7 @@ func TestDocsNameEveryMetric(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m.SetRules(load(t, twoRules), "abc", time.Now())
+	m.SetRules(load(t, twoRules+"    concurrency: { max: 2 }\n"), "abc", time.Now())
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -77,6 +77,8 @@ type Metrics struct {
 	loaded   prometheus.Gauge
 	errors   storeErrors
 
+	permits permits
+
 	ticking                 sync.Mutex
 	ticked, minute, rotated time.Time
 }
@@ -199,6 +201,7 @@ func (m *Metrics) SetRules(domain *rule.Domain, hash string, at time.Time) {
 // must be called before decisions are made by the new rules, or their first are
 // not counted. The hash names the rules.
 func (m *Metrics) SetDomains(domains []*rule.Domain, hash string, at time.Time) {
+	m.permits.set(domains)
 	t := newTable(domains, m.table.Load(), m.extra, &m.room)
 	t.hash, t.loaded = hash, at
 	m.ticking.Lock()

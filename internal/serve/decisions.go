@@ -59,5 +59,14 @@ func unseenResponses(c *Config, set *rule.Set) []rule.Warning {
 				"limit these calls in caudal's own gateway or the middleware, or leave room for the calls that succeed")
 		}
 	}
+	if c.httpOff() && c.RLS.off() {
+		return warnings
+	}
+	for _, l := range set.Concurrencies() {
+		warnings = append(warnings, rule.Warning{Code: "response-not-seen", Position: l.Position, Path: l.FilePath,
+			What: "concurrency of " + l.Path,
+			Why:  "Envoy's service, /json and /v1/authorize never show when a call ends, so it does not hold for their calls",
+			Mend: "limit these calls in caudal's own gateway or the middleware, or by /v1/check and /v1/release"})
+	}
 	return warnings
 }

@@ -114,6 +114,24 @@ descriptors:
 	}
 }
 
+// TestConcurrencyIsWarnedOf: only where others ask.
+func TestConcurrencyIsWarnedOf(t *testing.T) {
+	const text = `domain: shop
+descriptors:
+  - key: remote_address
+    concurrency: { max: 2 }
+`
+	const what = "concurrency of remote_address"
+	asked := start(t, text, Config{HTTPListen: []string{"127.0.0.1:0"}}, Deps{})
+	if !strings.Contains(asked.log.String(), what) {
+		t.Errorf("with a decision API the log has no %q:\n%s", what, asked.log)
+	}
+	alone := start(t, text, Config{}, Deps{})
+	if strings.Contains(alone.log.String(), what) {
+		t.Errorf("with a gateway alone the log has %q:\n%s", what, alone.log)
+	}
+}
+
 // TestCountWhenIsWarnedOf: only where others ask, over HTTP or gRPC.
 func TestCountWhenIsWarnedOf(t *testing.T) {
 	const text = `domain: shop
