@@ -32,6 +32,14 @@ type Call struct {
 	// is for a caller who knows of turns that were given elsewhere. Whole
 	// microseconds; 0 is none, and other algorithms ignore it.
 	MinDelay time.Duration
+	// Fair says for whom the call waits in a leaky bucket, as opaque bytes that the
+	// store keeps only a hash of: of the turns that lie ahead, all calls with the
+	// same Fair hold at most max(1, floor(Capacity / (a + 1))), where a counts the
+	// values that hold some, this one included. Turns that were given stand. So one
+	// client cannot fill the queue. Empty is nobody in particular: no share is taken
+	// or kept to. Calls of one request that share a counter must agree on it; other
+	// algorithms ignore it. The store keeps no reference to it after the call.
+	Fair []byte
 }
 
 // Store counts. It must be safe for concurrent use.

@@ -34,11 +34,13 @@ func (t Turn) ceil() int64 {
 
 // LeakyBucket is the state of a key under a leaky bucket, a queue with constant
 // outflow: the last turn given, and the turns before it that were cancelled and
-// still lie ahead, earliest first. The zero value is fresh.
+// still lie ahead, earliest first. Of a fair queue it holds also whose the turns
+// are that lie ahead, earliest first. The zero value is fresh.
 type LeakyBucket struct {
 	Last  Turn
 	Rate  uint32 // what Frac is a fraction of; 0 in a fresh state
 	Freed []Turn
+	Held  []Held
 }
 
 // pace is the outflow of a limit: period microseconds for rate turns.
@@ -114,14 +116,18 @@ func (p pace) longest(l *caudal.Compiled) Turn {
 	return p.span(l.Queue())
 }
 
-// at gives the state with its fractions in this pace's rate and without freed
-// turns that have passed. It does not change what s.Freed points to.
+// at gives the state with its fractions in this pace's rate, without freed turns
+// that have passed and held ones that have come. It does not change what s.Freed
+// and s.Held point to.
 func (s LeakyBucket) at(p pace, now int64) LeakyBucket {
 	if s.Rate == 0 {
 		return s
 	}
 	for len(s.Freed) > 0 && s.Freed[0].ceil() < now {
 		s.Freed = s.Freed[1:]
+	}
+	for len(s.Held) > 0 && s.Held[0].At <= now {
+		s.Held = s.Held[1:]
 	}
 	if uint64(s.Rate) == p.rate {
 		return s
@@ -130,7 +136,7 @@ func (s LeakyBucket) at(p pace, now int64) LeakyBucket {
 	for i, t := range s.Freed {
 		freed[i] = p.rebase(t, s.Rate)
 	}
-	return LeakyBucket{Last: p.rebase(s.Last, s.Rate), Rate: uint32(p.rate), Freed: freed}
+	return LeakyBucket{Last: p.rebase(s.Last, s.Rate), Rate: uint32(p.rate), Freed: freed, Held: s.Held}
 }
 
 // next gives the turn that a call arriving now would get at the tail.
@@ -157,7 +163,7 @@ func (s LeakyBucket) NotBefore(l *caudal.Compiled, now, t int64) LeakyBucket {
 	s = s.at(p, now)
 	first := Turn{Micros: t}
 	if s.next(p, now).less(first) {
-		return LeakyBucket{Last: p.sub(first, p.span(1)), Rate: uint32(p.rate)}
+		return LeakyBucket{Last: p.sub(first, p.span(1)), Rate: uint32(p.rate), Held: s.Held}
 	}
 	for len(s.Freed) > 0 && s.Freed[0].less(first) {
 		s.Freed = s.Freed[1:]
@@ -172,39 +178,52 @@ func (s LeakyBucket) NotBefore(l *caudal.Compiled, now, t int64) LeakyBucket {
 //
 // The state returned may share memory with s.
 func (s LeakyBucket) Take(l *caudal.Compiled, now int64, cost uint32) (LeakyBucket, caudal.Decision) {
+	return s.TakeFair(l, now, cost, 0)
+}
+
+// TakeFair is Take for a call of an owner in a fair queue. No owner may wait for
+// more than max(1, capacity / (owners + 1)) turns, where owners counts those who
+// wait now, this one included; see caudal.Call.Fair. A call that would leave at
+// once waits for none. Owner 0 is nobody in particular: it takes no share and is
+// held to none.
+func (s LeakyBucket) TakeFair(l *caudal.Compiled, now int64, cost uint32, owner uint64) (LeakyBucket, caudal.Decision) {
 	d := caudal.Decision{Limit: l.Capacity()}
-	if never(l, cost) {
+	if d.Limit == 0 {
 		d.Never = true
-		if l.Capacity() == 0 {
-			return s, d
-		}
+		return s, d
 	}
 	p := paceOf(l)
 	longest := p.longest(l)
 	latest := p.add(Turn{Micros: now}, longest)
 	next := s.at(p, now)
+	share := shareOf(l, next.Held, owner)
+	d.Never = never(l, cost) || share.never(cost)
 	switch {
 	case d.Never:
 	case cost == 0:
 		d.Allowed = true
-	case cost == 1 && next.frees(latest):
+	case cost == 1 && next.frees(latest) && share.allows(waits(next.Freed[0], now, 1)):
 		turn := next.Freed[0]
 		next.Freed = next.Freed[1:]
+		next.hold(p, &share, turn, now, cost)
 		give(&d, l, turn, now, cost)
 	default:
 		first := next.next(p, now)
 		last := p.add(first, p.span(uint64(cost-1)))
-		if latest.less(last) {
+		if latest.less(last) || !share.allows(waits(first, now, uint64(cost))) {
+			retry := share.earliest(now, first, cost)
 			if cost == 1 && len(next.Freed) > 0 { // out of reach, but the nearest
 				last = next.Freed[0]
+				retry = min(retry, last.ceil()) // who leaves at once needs no share
 			}
-			denied(&d, p.sub(last, longest).ceil(), now)
+			denied(&d, max(retry, p.sub(last, longest).ceil()), now)
 			break
 		}
 		next.Last, next.Rate = last, uint32(p.rate)
+		next.hold(p, &share, first, now, cost)
 		give(&d, l, first, now, cost)
 	}
-	next.report(&d, p, longest, now)
+	next.report(&d, p, longest, now, &share)
 	if !d.Charged {
 		next = s
 	}
@@ -227,11 +246,15 @@ func give(d *caudal.Decision, l *caudal.Compiled, turn Turn, now int64, cost uin
 
 // report fills what remains: as many turns as fit between the next one and the
 // longest wait, and how long until all of them are free again.
-func (s LeakyBucket) report(d *caudal.Decision, p pace, longest Turn, now int64) {
+func (s LeakyBucket) report(d *caudal.Decision, p pace, longest Turn, now int64, share *fairShare) {
 	first, latest := s.next(p, now), p.add(Turn{Micros: now}, longest)
 	if !latest.less(first) {
 		d.Remaining = min(p.count(p.sub(latest, first))+1, d.Limit)
-	} else if s.frees(latest) {
+	}
+	if share.owner != 0 {
+		d.Remaining = min(d.Remaining, share.remaining(first, now))
+	}
+	if d.Remaining == 0 && s.frees(latest) && share.allows(waits(s.Freed[0], now, 1)) {
 		d.Remaining = 1
 	}
 	if s.Rate > 0 {
@@ -254,12 +277,15 @@ func (s LeakyBucket) Refund(r caudal.Receipt, now int64, n uint32) LeakyBucket {
 	p := pace{uint64(r.Limit.PeriodMicros()), uint64(s.Rate)}
 	old := paceOf(r.Limit)
 	s = s.at(p, now)
+	given := func(k uint32) Turn { return old.add(Turn{r.At, r.Frac}, old.span(uint64(k))) }
 	turns := func(k uint32) Turn { // the call's k-th turn, in the state's rate
-		t := old.add(Turn{r.At, r.Frac}, old.span(uint64(k)))
-		return p.rebase(t, uint32(old.rate))
+		return p.rebase(given(k), uint32(old.rate))
 	}
+	s.letGo(r.Cost, n, given)
 	if turns(r.Cost-1) == s.Last {
-		s.Last = p.sub(s.Last, p.span(uint64(n)))
+		// The next call gets the first turn that is given back. Intervals of the present
+		// rate would reach back over the turns of others, if it is slower.
+		s.Last = p.sub(turns(r.Cost-min(n, r.Cost)), p.span(1))
 		if s.Last.Micros < -long {
 			s.Last = Turn{Micros: -long}
 		}
@@ -295,7 +321,9 @@ func (s LeakyBucket) Credit(l *caudal.Compiled, now int64, n uint32) LeakyBucket
 		back = p.span(uint64(n))
 	}
 	s.Last = p.sub(s.Last, back)
-	return s.settle(p)
+	s = s.settle(p)
+	s.settleHeld()
+	return s
 }
 
 // settle drops freed turns that are no longer before the tail, and moves the

@@ -73,7 +73,7 @@ func (j *job) free() {
 func (j *job) batch(calls []caudal.Call) {
 	size := 0
 	for i := range calls {
-		size += len(calls[i].Key)
+		size += len(calls[i].Key) + len(calls[i].Fair)
 	}
 	if cap(j.keys) < size {
 		j.keys = make([]byte, 0, size)
@@ -83,6 +83,11 @@ func (j *job) batch(calls []caudal.Call) {
 		from := len(j.keys)
 		j.keys = append(j.keys, c.Key...)
 		c.Key = j.keys[from:len(j.keys):len(j.keys)]
+		if len(c.Fair) > 0 {
+			from = len(j.keys)
+			j.keys = append(j.keys, c.Fair...)
+			c.Fair = j.keys[from:len(j.keys):len(j.keys)]
+		}
 		j.calls = append(j.calls, c)
 		j.out = append(j.out, caudal.Decision{})
 	}

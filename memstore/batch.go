@@ -82,8 +82,8 @@ func (s *Store) takeLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, co
 	*out = caudal.Decision{}
 	sh := s.shardOf(h)
 	switch {
-	case c.MinDelay > 0 && c.Limit.Algorithm() == caudal.LeakyBucket:
-		sh.takeLateLocked(h, c, at, cost, apply, out)
+	case (c.MinDelay > 0 || len(c.Fair) > 0) && c.Limit.Algorithm() == caudal.LeakyBucket:
+		sh.takeQueueLocked(h, c, at, cost, apply, out)
 	case counting(c):
 		sh.takeCountingLocked(h, c, at, cost, apply, out)
 	default:
@@ -94,15 +94,21 @@ func (s *Store) takeLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, co
 	}
 }
 
-// takeLateLocked is takeLocked for a call on a leaky bucket with a least delay.
-func (sh *shard) takeLateLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, cost uint32, apply bool, out *caudal.Decision) {
+// takeQueueLocked is takeLocked for a call on a leaky bucket with a least delay, or
+// with a share of its own.
+func (sh *shard) takeQueueLocked(h keyhash.Hash, c *caudal.Call, at caudal.Instant, cost uint32, apply bool, out *caudal.Decision) {
 	l, i := c.Limit, sh.table.find(h)
 	now := l.Micros(at)
-	s := sh.leakyBucketLocked(i, h).NotBefore(l, now, now+c.MinDelay.Microseconds())
-	s, *out = s.Take(l, now, cost)
+	s := sh.leakyBucketLocked(i, h)
+	if c.MinDelay > 0 {
+		s = s.NotBefore(l, now, now+c.MinDelay.Microseconds())
+	}
+	s, *out = s.TakeFair(l, now, cost, sh.store.owner(c))
 	if out.Charged && apply {
 		i = sh.placeLocked(i, h, l, at)
-		sh.setLeakyBucketLocked(i, h, l, s)
+		sh.setLeakyBucketLocked(i, h, l, at, s)
+	} else if apply && i >= 0 {
+		sh.table.slot(i).keepFor(s, l)
 	}
 	if apply {
 		sh.markLocked(i, out, h)

@@ -114,7 +114,7 @@ func (sh *shard) refundLocked(h keyhash.Hash, r *caudal.Refund, at caudal.Instan
 	case caudal.LeakyBucket:
 		if !r.Left {
 			b := sh.leakyBucketLocked(i, h)
-			sh.setLeakyBucketLocked(i, h, l, b.Refund(r.Receipt, l.Micros(at), r.N))
+			sh.setLeakyBucketLocked(i, h, l, at, b.Refund(r.Receipt, l.Micros(at), r.N))
 		}
 		return
 	case caudal.SlidingLog:
@@ -140,7 +140,7 @@ func (sh *shard) creditLocked(h keyhash.Hash, l *caudal.Compiled, at caudal.Inst
 		slot.setLife(w.FreshAt(l) - w.Start)
 	case caudal.LeakyBucket:
 		b := sh.leakyBucketLocked(i, h)
-		sh.setLeakyBucketLocked(i, h, l, b.Credit(l, now, n))
+		sh.setLeakyBucketLocked(i, h, l, at, b.Credit(l, now, n))
 		return
 	case caudal.SlidingLog:
 		sh.editLogLocked(i, func(v *algorithm.SlidingLog) { v.Credit(n) })

@@ -32,6 +32,7 @@ type shard struct {
 
 	logs     *logs                             // sliding logs; nil until there is one
 	freed    map[keyhash.Hash][]algorithm.Turn // cancelled turns; nil until there is one
+	held     map[keyhash.Hash][]algorithm.Held // turns ahead of fair queues; nil while there is none
 	refunded refunded
 
 	_ [64]byte // keeps a busy shard's lock off its neighbour's cache line
@@ -113,7 +114,9 @@ func (sh *shard) takeOtherLocked(i int, h keyhash.Hash, l *caudal.Compiled, at c
 		s, d = s.Take(l, now, cost)
 		if d.Charged && apply {
 			i = sh.placeLocked(i, h, l, at)
-			sh.setLeakyBucketLocked(i, h, l, s)
+			sh.setLeakyBucketLocked(i, h, l, at, s)
+		} else if apply && i >= 0 {
+			sh.table.slot(i).keepFor(s, l)
 		}
 	case caudal.SlidingLog:
 		return sh.takeLogLocked(i, h, l, at, cost, apply)
@@ -209,7 +212,10 @@ func (sh *shard) dropLocked(i int) {
 	case caudal.SlidingLog:
 		places += sh.logs.drop(s.log())
 	case caudal.LeakyBucket:
-		delete(sh.freed, s.hash(sh.number))
+		h := s.hash(sh.number)
+		delete(sh.freed, h)
+		places += heldPlaces(sh.held[h])
+		sh.dropHeldLocked(h)
 	}
 	if sh.journal != nil {
 		places += sh.journal.drop(i, sh.table.live)
@@ -227,10 +233,11 @@ func (sh *shard) leakyBucketLocked(i int, h keyhash.Hash) algorithm.LeakyBucket 
 	if freed {
 		b.Freed = sh.freed[h]
 	}
+	b.Held = sh.held[h]
 	return b
 }
 
-func (sh *shard) setLeakyBucketLocked(i int, h keyhash.Hash, l *caudal.Compiled, b algorithm.LeakyBucket) {
+func (sh *shard) setLeakyBucketLocked(i int, h keyhash.Hash, l *caudal.Compiled, at caudal.Instant, b algorithm.LeakyBucket) {
 	s := sh.table.slot(i)
 	if len(b.Freed) > 0 {
 		if sh.freed == nil {
@@ -242,6 +249,9 @@ func (sh *shard) setLeakyBucketLocked(i int, h keyhash.Hash, l *caudal.Compiled,
 	}
 	s.setLeakyBucket(b)
 	s.setLife(b.FreshAt(l) - s.at())
+	if len(b.Held) > 0 || sh.held != nil {
+		sh.setHeldLocked(i, h, at, b.Held)
+	}
 }
 
 func (sh *shard) takeLogLocked(i int, h keyhash.Hash, l *caudal.Compiled, at caudal.Instant, cost uint32, apply bool) (caudal.Decision, int) {

@@ -158,6 +158,12 @@ func (s *slot) setLeakyBucket(b algorithm.LeakyBucket) {
 	}
 }
 
+// keepFor makes a leaky bucket last as long as a limit that denies by it needs: the
+// limit may have been made slower since the charge.
+func (s *slot) keepFor(b algorithm.LeakyBucket, l *caudal.Compiled) {
+	s.setLife(max(s.life(), b.FreshAt(l)-s.at()))
+}
+
 // log gives the number of the sliding log that the shard keeps for the key.
 func (s *slot) log() uint32 { return uint32(s[2]) }
 

@@ -13,6 +13,8 @@ type leakyBucket struct {
 	rate  uint32   // under which it was given
 	freed []*big.Rat
 	calls map[int][]*big.Rat // the turns that each call was told
+	owner uint64             // who asks; 0 is nobody in particular
+	held  []held             // turns that somebody has who is not nobody
 }
 
 // round gives the first instant not before t that is a whole number of steps of
@@ -33,6 +35,7 @@ func (b *leakyBucket) seen(l caudal.Limit, now int64) leakyBucket {
 	if b.last == nil {
 		return s
 	}
+	s.held = slices.DeleteFunc(slices.Clone(b.held), func(h held) bool { return ceil(h.turn) <= now })
 	s.freed = nil
 	for _, t := range b.freed {
 		if ceil(t) >= now {
@@ -86,11 +89,12 @@ func (b *leakyBucket) freeTurn(l caudal.Limit, now int64) (*big.Rat, bool) {
 
 func (b *leakyBucket) fits(l caudal.Limit, now int64, cost uint64) bool {
 	if cost == 1 {
-		if _, ok := b.freeTurn(l, now); ok {
-			return true
+		if t, ok := b.freeTurn(l, now); ok {
+			return b.fair(l, now, t)
 		}
 	}
-	return b.fitsTail(l, now, cost)
+	head, _ := b.tail(l, now, cost)
+	return b.fitsTail(l, now, cost) && !b.never(l, cost) && b.fair(l, now, turnsFrom(l, head, cost)...)
 }
 
 func (b *leakyBucket) charge(l caudal.Limit, now int64, cost uint64, id int) (delay int64) {
@@ -99,11 +103,13 @@ func (b *leakyBucket) charge(l caudal.Limit, now int64, cost uint64, id int) (de
 	if ok && cost == 1 {
 		s.freed = s.freed[1:]
 		s.calls[id] = []*big.Rat{free}
+		s.hold(now, free)
 		*b = s
 		return ceil(free) - now
 	}
 	head, last := s.tail(l, now, cost)
 	s.last, s.rate = last, l.Requests
+	s.hold(now, turnsFrom(l, head, cost)...)
 	if cost <= 100 { // no test takes back part of a longer one than this
 		for k := range cost {
 			s.calls[id] = append(s.calls[id], add(head, mul(interval(l), whole(int64(k)))))
@@ -116,6 +122,9 @@ func (b *leakyBucket) charge(l caudal.Limit, now int64, cost uint64, id int) (de
 }
 
 func (b *leakyBucket) earliest(l caudal.Limit, now int64, cost uint64) int64 {
+	if b.owner != 0 {
+		return b.earliestFair(l, now, cost)
+	}
 	at := first(now, func(x int64) bool { return b.fitsTail(l, x, cost) })
 	if cost == 1 { // a freed turn may come into reach before
 		for _, t := range b.seen(l, now).freed {
@@ -134,8 +143,9 @@ func (b *leakyBucket) refund(l caudal.Limit, now int64, n uint64, id int) {
 	under := l // in terms of the rate that the queue has now
 	under.Requests = b.rate
 	s := b.seen(under, now)
+	s.letGo(turns[len(turns)-int(n):])
 	if round(turns[len(turns)-1], b.rate).Cmp(s.last) == 0 {
-		s.moveBack(under, s.last, n)
+		s.moveBack(under, round(turns[len(turns)-int(n)], b.rate), 1)
 		*b = s
 		return
 	}
@@ -177,6 +187,7 @@ func (b *leakyBucket) credit(l caudal.Limit, now int64, n uint64) {
 	if !less(s.last, idle) {
 		to := higher(idle, sub(s.last, mul(interval(l), whole(int64(n)))))
 		s.moveBack(l, to, 0)
+		s.held = slices.DeleteFunc(s.held, func(h held) bool { return ceil(h.turn) > ceil(s.last) })
 	}
 	*b = s
 }

@@ -55,8 +55,9 @@ func (m *Model) Take(l caudal.Limit, now int64, cost uint32, id int) caudal.Deci
 		return d
 	}
 	c := m.counter
+	queue, fair := c.(*leakyBucket)
 	switch n := uint64(cost); {
-	case n > most:
+	case n > most, fair && queue.never(l, n):
 		d.Never = true
 	case n == 0:
 		d.Allowed = true
@@ -67,6 +68,11 @@ func (m *Model) Take(l caudal.Limit, now int64, cost uint32, id int) caudal.Deci
 		d.RetryAfter = micros(c.earliest(l, now, n) - now)
 	}
 	d.Remaining = largest(most, func(n uint64) bool { return c.fits(l, now, n) })
+	if fair {
+		asker := queue.owner
+		queue.owner = 0 // all that is in the queue must go, whoever asks
+		defer func() { queue.owner = asker }()
+	}
 	d.ResetAfter = micros(c.earliest(l, now, most) - now)
 	return d
 }
