@@ -50,15 +50,20 @@ func (s *Store) takeThis(ctx context.Context, at caudal.Instant, c *caudal.Call,
 }
 
 // appendCall packs a call: its limit and cost; for a fixed window whether it counts
-// also when it is denied, and for a leaky bucket the least delay, where there is
-// one.
+// also when it is denied, and for a leaky bucket the least delay and whom it waits
+// for, where there are such.
 func (s *Store) appendCall(b []byte, c *caudal.Call, cost uint64, wall int64) []byte {
 	b = s.appendParams(b, c.Limit, cost, wall)
 	switch a := c.Limit.Algorithm(); {
 	case c.CountDenied && a == caudal.FixedWindow:
 		b = append(b, 1)
-	case c.MinDelay > 0 && a == caudal.LeakyBucket:
-		b = appendUint(b, 7, min(uint64(c.MinDelay.Microseconds()), longLength))
+	case a == caudal.LeakyBucket:
+		if c.MinDelay > 0 {
+			b = appendUint(b, 7, min(uint64(c.MinDelay.Microseconds()), longLength))
+		}
+		if len(c.Fair) > 0 {
+			b = appendOwner(b, c)
+		}
 	}
 	return b
 }

@@ -21,6 +21,17 @@ func counterOf[T ~string | ~[]byte](l *caudal.Compiled, key T) counter {
 	return counter{binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])}
 }
 
+// appendOwner appends the hash under which a fair queue knows whom a call waits for:
+// 64 bits of SHA-256 of the counter's identity and the value, so that one client
+// looks different in each queue, and nobody can choose to look like another.
+func appendOwner(b []byte, c *caudal.Call) []byte {
+	var buf [256]byte
+	text := caudal.AppendPart(buf[:0], c.Limit.Scope())
+	text = caudal.AppendPart(text, c.Key)
+	sum := sha256.Sum256(caudal.AppendPart(text, c.Fair))
+	return append(b, sum[:8]...)
+}
+
 // name gives the counter's key in Redis: the prefix and the identity in braces,
 // so that all keys of one counter live in one slot.
 func (s *Store) name(c counter) string {

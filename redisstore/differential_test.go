@@ -44,6 +44,16 @@ func (w *twin) take(l *caudal.Compiled, now int64, cost uint32) (d caudal.Decisi
 	return d
 }
 
+// takeFor is take for somebody in a fair queue; "" is nobody.
+func (w *twin) takeFor(l *caudal.Compiled, now int64, cost uint32, who string) (d caudal.Decision) {
+	if l.Algorithm() != caudal.LeakyBucket || who == "" {
+		return w.take(l, now, cost)
+	}
+	w.lb, d = w.lb.TakeFair(l, now, cost, uint64(who[0]))
+	w.held = w.held || d.Charged
+	return d
+}
+
 func (w *twin) refund(r caudal.Refund, now int64) {
 	l, at := r.Receipt.Limit, r.Receipt.At
 	switch l.Algorithm() {
@@ -175,8 +185,14 @@ func beyond(now int64, d caudal.Decision) bool {
 
 // trace runs one random trace through both forms.
 func trace(t *rapid.T, s *redisstore.Store, a caudal.Algorithm) {
-	ctx := context.Background()
+	ctx, clients := context.Background(), 0
 	limit := anyLimit(t, a)
+	if a == caudal.LeakyBucket {
+		clients = rapid.IntRange(0, 5).Draw(t, "clients")
+	}
+	if clients > 0 && rapid.Bool().Draw(t, "short") { // a queue that clients fill
+		limit.Queue, limit.Requests = rapid.Uint32Range(0, 40).Draw(t, "queue"), rapid.Uint32Range(1, 100).Draw(t, "requests")
+	}
 	l, err := limit.Compile("", "differential")
 	if err != nil {
 		t.Fatal(err)
@@ -224,17 +240,22 @@ func trace(t *rapid.T, s *redisstore.Store, a caudal.Algorithm) {
 				t.Fatalf("credit %d = %v", n, err)
 			}
 		default:
-			cost := anyCost(t, l)
-			want := w.take(l, now, cost)
-			got, err := s.TakeKey(ctx, instant, l, key, cost)
+			cost, who := anyCost(t, l), ""
+			if clients > 0 {
+				who = rapid.SampledFrom([]string{"", "a", "b", "c", "d", "e"}[:1+clients]).Draw(t, "who")
+			}
+			want := w.takeFor(l, now, cost, who)
+			var out [1]caudal.Decision
+			err := s.Take(ctx, instant, []caudal.Call{{Limit: l, Key: []byte(key), Cost: cost, Fair: []byte(who)}}, out[:])
+			got := out[0]
 			if err != nil {
-				t.Fatalf("TakeKey(%s, at %d, cost %d) = %v", l.Limit(), now, cost, err)
+				t.Fatalf("Take(%s, at %d, cost %d, for %q) = %v", l.Limit(), now, cost, who, err)
 			}
 			if beyond(now, want) {
 				return
 			}
 			if err := same(got, want); err != nil {
-				t.Fatalf("TakeKey(%s, at %d, cost %d):\n%v", l.Limit(), now, cost, err)
+				t.Fatalf("Take(%s, at %d, cost %d, for %q):\n%v", l.Limit(), now, cost, who, err)
 			}
 			if got.Charged {
 				receipts = append(receipts, got.Receipt)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"hash/maphash"
 	"math"
 	"runtime"
 	"slices"
@@ -46,12 +47,19 @@ func (c cell) clone() *cell {
 	return &c
 }
 
+var fairSeed = maphash.MakeSeed()
+
 // takeCall is take, counting also what is denied where that is asked for.
-func (c *cell) takeCall(call caudal.Call, now int64, cost uint32) (d caudal.Decision) {
-	if call.MinDelay > 0 && call.Limit.Algorithm() == caudal.LeakyBucket {
-		before := c.lb
-		c.lb = c.lb.NotBefore(call.Limit, now, now+call.MinDelay.Microseconds())
-		if c.lb, d = c.lb.Take(call.Limit, now, cost); !d.Charged {
+func (c *cell) takeCall(call caudal.Call, now int64, cost uint32, fault string) (d caudal.Decision) {
+	if call.Limit.Algorithm() == caudal.LeakyBucket && (call.MinDelay > 0 || len(call.Fair) > 0) {
+		before, owner := c.lb, uint64(0)
+		if call.MinDelay > 0 {
+			c.lb = c.lb.NotBefore(call.Limit, now, now+call.MinDelay.Microseconds())
+		}
+		if len(call.Fair) > 0 && fault != "a fair queue for all" {
+			owner = max(1, maphash.Bytes(fairSeed, call.Fair))
+		}
+		if c.lb, d = c.lb.TakeFair(call.Limit, now, cost, owner); !d.Charged {
 			c.lb = before
 		}
 		return d
@@ -161,7 +169,7 @@ func (n *naive) together(at caudal.Instant, calls []caudal.Call, out []caudal.De
 			out[i] = n.decide(at, calls, i, 0)
 		case c.CountDenied && n.fault != "forgets denied calls":
 			now := n.micros(c.Limit, at)
-			n.cell(c.Limit, string(c.Key), now).takeCall(c, now, c.Cost)
+			n.cell(c.Limit, string(c.Key), now).takeCall(c, now, c.Cost, n.fault)
 		}
 	}
 }
@@ -170,7 +178,7 @@ func (n *naive) decide(at caudal.Instant, calls []caudal.Call, i int, cost uint6
 	l := calls[i].Limit
 	now := n.micros(l, at)
 	c := n.cell(l, string(calls[i].Key), now).clone()
-	d := c.takeCall(calls[i], now, uint32(min(cost, math.MaxUint32)))
+	d := c.takeCall(calls[i], now, uint32(min(cost, math.MaxUint32)), n.fault)
 	if cost > math.MaxUint32 {
 		d = c.take(l, now, 0)
 		d.Allowed, d.Never = false, true
@@ -205,7 +213,7 @@ func (n *naive) charge(at caudal.Instant, calls []caudal.Call, out []caudal.Deci
 		}
 		now := n.micros(c.Limit, at)
 		cell := n.cell(c.Limit, string(c.Key), now)
-		d := cell.takeCall(c, now, c.Cost)
+		d := cell.takeCall(c, now, c.Cost, n.fault)
 		if n.fault == "checks, then increments" && !d.Allowed {
 			d.Allowed, d.Charged, d.RetryAfter = true, true, 0
 		}

@@ -40,19 +40,23 @@ func traceRows() []row {
 		all = append(all, row{
 			name: "Trace/" + kind,
 			rule: "every decision on a random trace of calls, refunds and changed limits, with a clock that goes back and forth, is that of the naive model",
-			run: func(s *script) {
-				for seed := range s.opts.Traces {
-					for i, limits := range traceLimits[kind] {
-						t := &trace{script: s, random: rand.New(rand.NewPCG(uint64(seed), uint64(i))), key: fmt.Sprint(seed, " ", i)}
-						if !t.play(limits) {
-							return
-						}
-					}
-				}
-			},
+			run:  func(s *script) { s.traces(traceLimits[kind], nil) },
 		})
 	}
 	return all
+}
+
+// traces plays random traces of each group of limits; with clients, each call waits
+// for one of them.
+func (s *script) traces(groups [][]string, clients []string) {
+	for seed := range s.opts.Traces {
+		for i, limits := range groups {
+			t := &trace{script: s, random: rand.New(rand.NewPCG(uint64(seed), uint64(i))), key: fmt.Sprint(seed, " ", i), clients: clients}
+			if !t.play(limits) {
+				return
+			}
+		}
+	}
 }
 
 // trace plays one key.
@@ -60,6 +64,7 @@ type trace struct {
 	*script
 	random   *rand.Rand
 	key      string
+	clients  []string // of a fair queue; "" is nobody
 	model    *refmodel.Model
 	limit    *caudal.Compiled
 	now      caudal.Instant
@@ -132,8 +137,7 @@ func (t *trace) step(id int) bool {
 	capacity := uint32(t.limit.Capacity())
 	costs := []uint32{0, 1, 1, 1, 2, capacity, capacity/2 + 1, capacity + 1, 1 + t.random.Uint32N(max(capacity, 1))}
 	cost := costs[t.random.IntN(len(costs))]
-	got := t.take(t.now, t.limit, t.key, cost)
-	want := t.model.Take(t.limit.Limit(), t.now.Mono, cost, id)
+	got, want := t.ask(cost, id)
 	if got.Charged && cost <= 100 {
 		t.receipts = append(t.receipts, numbered{got.Receipt, id})
 	}
@@ -145,6 +149,17 @@ func (t *trace) step(id int) bool {
 	}
 	t.told = []duration{got.RetryAfter, got.ResetAfter, got.Delay}
 	return true
+}
+
+func (t *trace) ask(cost uint32, id int) (got, want caudal.Decision) {
+	l, now := t.limit.Limit(), t.now.Mono
+	if t.clients == nil {
+		return t.take(t.now, t.limit, t.key, cost), t.model.Take(l, now, cost, id)
+	}
+	client := t.random.IntN(len(t.clients))
+	t.note("for %q", t.clients[client])
+	got = t.batch(t.now, fairCall(t.limit, t.key, t.clients[client], cost))[0]
+	return got, t.model.TakeFair(l, now, cost, id, uint64(client))
 }
 
 func (t *trace) note(format string, args ...any) {

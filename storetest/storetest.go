@@ -150,7 +150,7 @@ func rows() []row {
 	for _, group := range [][]row{
 		tokenBucketRows, leakyBucketRows, windowRows, calendarRows, slidingRows,
 		everyAlgorithmRows(), changeRows, refundRows, queueRefundRows,
-		timeRows, batchRows, modeRows, aloneRows, delayRows, identityRows, abilityRows, permitRows, raceRows(), traceRows(),
+		timeRows, batchRows, modeRows, aloneRows, delayRows, fairRows, identityRows, abilityRows, permitRows, raceRows(), traceRows(),
 	} {
 		all = append(all, group...)
 	}

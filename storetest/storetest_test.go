@@ -70,6 +70,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 		"max is part of the identity":           "Permit/MaxChanges",
 		"permits limit by limit":                "Permit/AllOrNone",
 		"releases any permit":                   "Permit/C41ReleasedOnce",
+		"a fair queue for all":                  "Fair/OneClientCannotFillTheQueue",
 		"forecasts charge":                      "Forecast/RunsAhead",
 	} {
 		t.Run(strings.ReplaceAll(fault, " ", "_"), func(t *testing.T) {
