@@ -32,7 +32,7 @@ var layers = map[string]layer{
 	"algorithm":        {[]string{"."}, "pure functions of a limit, an instant and a state"},
 
 	"memstore":   {[]string{".", "algorithm", "internal/keyhash"}, "a store knows the contract and the algorithms"},
-	"redisstore": {[]string{".", "algorithm"}, "a store knows the contract and the algorithms"},
+	"redisstore": {[]string{".", "algorithm", "internal/keyhash"}, "a store knows the contract and the algorithms"},
 	"failover":   {[]string{".", "memstore", "internal/keyhash"}, "wraps any shared store, and counts in memory when that is gone"},
 	"storetest":  {[]string{".", "algorithm", "internal/refmodel"}, "the suite knows the contract and the model, not who passes it"},
 

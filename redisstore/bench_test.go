@@ -230,6 +230,26 @@ func BenchmarkTakeThree(b *testing.B) {
 	}
 }
 
+// BenchmarkTakeHot is one hot key whose limit never binds: exactly, where callers
+// share script calls, and leased.
+func BenchmarkTakeHot(b *testing.B) {
+	for _, accuracy := range []caudal.Accuracy{caudal.Exact, caudal.Leased} {
+		r, s := single(b, redisstore.Options{})
+		l, err := caudal.PerSecond(1_000_000_000).Compile("hot", "hot", caudal.WithAccuracy(accuracy))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, n := range callers {
+			b.Run(accuracy.String()+"/"+strconv.Itoa(n), func(b *testing.B) {
+				measure(b, r, n, func(int) error {
+					_, err := s.TakeKey(context.Background(), caudal.Instant{}, l, "hot", 1)
+					return err
+				})
+			})
+		}
+	}
+}
+
 // BenchmarkTakeDenied is a hot key whose denial is known.
 func BenchmarkTakeDenied(b *testing.B) {
 	r, s := single(b, redisstore.Options{Denials: 1000})

@@ -64,7 +64,7 @@ func (s *Store) askBehind(w *wanted) {
 			return
 		}
 		var d caudal.Decision
-		_ = s.askLease(ctx, ses, w, 0, &d) // what fails shows in the lease
+		_ = s.askLease(ctx, ses, w, caudal.Instant{}, 0, &d) // what fails shows in the lease
 	}
 	if !s.inBackground(ask) {
 		s.failLease(w)
@@ -78,8 +78,8 @@ func (s *Store) failLease(w *wanted) {
 
 // askLease settles a lease, decides a call of this cost (0: none), and leases some
 // of what is left, in one script call.
-func (s *Store) askLease(ctx context.Context, ses *session, w *wanted, cost uint32, d *caudal.Decision) error {
-	t := s.instant(ses, caudal.Instant{})
+func (s *Store) askLease(ctx context.Context, ses *session, w *wanted, at caudal.Instant, cost uint32, d *caudal.Decision) error {
+	t := s.instant(ses, at)
 	keys := []string{s.name(w.counter)}
 	for range maxAsks {
 		sent := s.clock.Now()
@@ -176,7 +176,7 @@ func (s *Store) returnLeases(ctx context.Context, back []*wanted) {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			var d caudal.Decision
-			_ = s.askLease(ctx, ses, w, 0, &d) // what fails counts until it ends
+			_ = s.askLease(ctx, ses, w, caudal.Instant{}, 0, &d) // what fails counts until it ends
 		})
 	}
 	wg.Wait()

@@ -346,7 +346,7 @@ func (s *Store) takeLease(ctx context.Context, at caudal.Instant, call *caudal.C
 	if s.denials != nil {
 		sent, drops = s.denials.stamp(c)
 	}
-	if err := s.askLease(ctx, ses, w, cost, d); err != nil {
+	if err := s.askLease(ctx, ses, w, at, cost, d); err != nil {
 		return err
 	}
 	if s.denials != nil && !d.Allowed {
