@@ -59,6 +59,10 @@ bench: ## run the benchmarks and print them beside their floors
 		|| { cat bin/bench.txt; exit 1; }
 	@go run ./internal/benchreport bin/bench.txt
 
+.PHONY: bench-rivals
+bench-rivals: ## measure other rate limiters beside caudal, in memory and on Redis
+	cd benchmarks && go run . && go run . -store redis
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@scripts/fuzz.sh $(FUZZTIME)
@@ -70,4 +74,4 @@ soak: ## the long forms: millions of keys, minutes of load, long fuzzing
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
