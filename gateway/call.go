@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal/httplimit"
+	"github.com/caudal-dev/caudal/shed"
 )
 
 // call is one request under way. It is the context of that request as well, so
@@ -17,6 +18,8 @@ type call struct {
 	path            string             // what the upstream is asked for, escaped, below its own path
 	outcome         *httplimit.Outcome // nil when nothing limits the call
 	timer           *time.Timer        // ends the call; nil without such a bound
+	slot            *shed.Slot         // nil where nothing is shed
+	upload          *upload            // nil without a slot or a body
 	body            *watchedBody       // nil when there is none
 	writer          clientWriter
 }

@@ -101,6 +101,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		c.outcome = o
 	}
+	if c.route.shedder != nil && !c.route.exempts(r) {
+		if !c.admit(w, r) {
+			return
+		}
+		defer c.slot.Release()
+	}
 	if d := c.route.Timeouts.Total; d > 0 && !isGRPC(r) {
 		defer c.boundTime(d)()
 	}
@@ -131,6 +137,7 @@ func (g *Gateway) modify(res *http.Response) error {
 		res.Header.Del("Content-Length")
 		res.ContentLength = -1
 	}
+	c.answered(res)
 	c.settle(res.StatusCode, res.Header)
 	c.setLimits(res.Header)
 	g.setVisitor(c, res.Header)
@@ -171,6 +178,9 @@ func (rt *route) upstreamFailed(w http.ResponseWriter, r *http.Request, err erro
 		p = problem(http.StatusGatewayTimeout, "the server behind the gateway took too long to answer")
 	}
 	log.Warn("upstream failed", "upstream", rt.Upstream.Host, "method", r.Method, "status", p.Status, "error", err)
+	if p.Status == http.StatusGatewayTimeout {
+		c.slot.Answered() // too slow is how overload shows
+	}
 	c.settle(p.Status, nil)
 	c.setLimits(w.Header())
 	p.Write(w, r)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/shed"
 )
 
 // Route leads the requests of some hosts and paths to an upstream. What it leaves
@@ -44,10 +45,15 @@ type Route struct {
 	Shed Shed
 }
 
-// Shed are the settings of load shedding on a route.
+// Shed are the settings of load shedding on a route. Each route that sheds finds a
+// limit of its own.
 type Shed struct {
 	// Enabled turns it on.
 	Enabled bool
+	// Options say how; see package shed.
+	Options shed.Options
+	// PlanWeights says how much more than others the clients of a plan may have.
+	PlanWeights map[string]uint32
 }
 
 // maxRoutes bounds how many routes are looked through for a request.
@@ -173,6 +179,7 @@ type route struct {
 	scheme   string // http or https
 	basePath string // escaped, without a slash at the end
 	proxy    httputil.ReverseProxy
+	shedder  *shed.Shedder // nil where nothing is shed
 }
 
 func (g *Gateway) newRoute(settings Route, transport http.RoundTripper) (*route, error) {
@@ -187,6 +194,12 @@ func (g *Gateway) newRoute(settings Route, transport http.RoundTripper) (*route,
 		r.scheme = "http" // the transport knows
 	}
 	r.basePath = strings.TrimSuffix(identity.ForwardPath(settings.Upstream), "/")
+	if r.Shed.Enabled {
+		var err error
+		if r.shedder, err = shed.New(r.Shed.Options); err != nil {
+			return nil, err
+		}
+	}
 	transport, err := r.Retries.wrap(transport)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/control"
 	"github.com/caudal-dev/caudal/rule"
+	"github.com/caudal-dev/caudal/shed"
 )
 
 // Families says which rate-limit headers are sent. Values can be combined with |.
@@ -72,6 +73,12 @@ type Options struct {
 	// every origin, without credentials ("*"); a listed origin may also send
 	// credentials; an empty list that is not nil means none.
 	DenialOrigins []string
+
+	// Shed refuses calls of low priority while the handler is overloaded; see package
+	// shed. PlanWeights says how much more than others the clients of a plan may have.
+	// nil sheds nothing.
+	Shed        *shed.Shedder
+	PlanWeights map[string]uint32
 
 	// Clock tells the time for X-RateLimit-Reset. It does not decide: the store's
 	// clock does. Default caudal.NewSystemClock.

@@ -35,6 +35,8 @@ const (
 	Ambiguous
 	// Blocked: an operator blocked its client by hand; see package control. 429.
 	Blocked
+	// Shed: its limits would let it pass, but there is no room for it now. 503.
+	Shed
 )
 
 // Outcome is what was decided about one request. It belongs to one goroutine, is

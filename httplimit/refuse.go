@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal"
+	"github.com/caudal-dev/caudal/shed"
 )
 
 // The problem types of draft-ietf-httpapi-ratelimit-headers-11.
@@ -79,6 +80,8 @@ func (o *Outcome) RetryAfter() int64 {
 	switch {
 	case o.Action == Unavailable, o.Action == Gone:
 		return 1
+	case o.Action == Shed:
+		return ceilSeconds(shed.RetryAfter(o.match.Priority))
 	case o.Action == Blocked:
 		return max(1, ceilSeconds(o.block.Left))
 	case o.Action != Deny || o.Verdict.Never:
@@ -108,6 +111,8 @@ func (o *Outcome) Problem() Problem {
 	case Ambiguous:
 		return Problem{Title: "Bad Request", Status: http.StatusBadRequest,
 			Detail: "the path has dot segments behind %2F or before a semicolon, which servers read in different ways"}
+	case Shed:
+		return Overloaded()
 	case Gone:
 		return Problem{Title: "Service Unavailable", Status: http.StatusServiceUnavailable,
 			Detail: "the request ended before its turn"}

@@ -19,6 +19,17 @@ func wrap(d interface{ Decide(*http.Request) *Outcome }, next http.Handler) http
 			return
 		}
 		w = serveHolding(o, w)
+		slot, ok := o.Admit(r.Context(), o.core.opts.Shed, o.core.opts.PlanWeights)
+		if !ok {
+			o.Refuse(w, r)
+			o.Release()
+			return
+		}
+		next := next
+		if slot != nil {
+			defer slot.Release() // also when what comes before the handler panics
+			next = serveSlot(slot, next)
+		}
 		switch {
 		case o.waitsFor(countsSome):
 			serveWatched(o, next, w, r)

@@ -90,3 +90,21 @@ func (q *Request) verifiedClaims() (claims, bool) {
 	}
 	return q.claims, q.token == found
 }
+
+// Client names who the request comes from by the first of what the client cannot
+// make up: the user, a known API key, a visitor's cookie, the address as it is
+// grouped. It is for sharing something among clients, and not for showing.
+func (q *Request) Client() string {
+	if user := q.user(); user != "" {
+		return "user " + user
+	}
+	if q.resolver.keys != nil {
+		if key := q.apiKey(); key != "" {
+			return "key " + key
+		}
+	}
+	if visitor := q.visitor(); visitor != "" {
+		return "visitor " + visitor
+	}
+	return q.remoteAddress()
+}

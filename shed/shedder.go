@@ -192,7 +192,7 @@ func (s *Shedder) dispatch() {
 }
 
 // Slot is the room that a call has. It belongs to the call; its methods may be
-// called by any goroutine.
+// called by any goroutine. A nil Slot is none, and its methods do nothing.
 type Slot struct {
 	shedder  *Shedder
 	client   *client
@@ -213,6 +213,9 @@ type Slot struct {
 // nothing about the service. A call that is never answered (the client hung up, the
 // connection broke) does not count at all. It works once.
 func (s *Slot) Answered() {
+	if s == nil {
+		return
+	}
 	s.mu.Lock() // before the shedder's
 	defer s.mu.Unlock()
 	if s.answered || s.released {
@@ -237,6 +240,9 @@ func (s *Shedder) answered(slot *Slot) {
 
 // Release gives the slot back. It works once; later calls do nothing.
 func (s *Slot) Release() {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	released := s.released
 	if s.released = true; !released && s.permit != nil {
