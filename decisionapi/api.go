@@ -52,9 +52,10 @@ type API struct {
 
 // rules are what is in force.
 type rules struct {
-	set      *rule.Set
-	standard *rule.Domain // when a check names none
-	limits   map[limitID]*caudal.Compiled
+	set         *rule.Set
+	standard    *rule.Domain // when a check names none
+	limits      map[limitID]*caudal.Compiled
+	concurrency map[limitID]*caudal.CompiledConcurrency
 }
 
 // New makes an API. decider decides, with who as its resolver: only peers that
@@ -89,11 +90,15 @@ func New(decider *httplimit.Decider, who *identity.Resolver, o Options) (*API, e
 // SetRules puts rules in force, and the domain of checks that name none. The
 // decider is told by others.
 func (a *API) SetRules(set *rule.Set, standard *rule.Domain) {
-	r := &rules{set: set, standard: standard, limits: map[limitID]*caudal.Compiled{}}
+	r := &rules{set: set, standard: standard, limits: map[limitID]*caudal.Compiled{},
+		concurrency: map[limitID]*caudal.CompiledConcurrency{}}
 	for _, l := range set.Limits() {
 		if l.Compiled != nil {
 			r.limits[idOf(l.Compiled)] = l.Compiled
 		}
+	}
+	for _, l := range set.Concurrencies() {
+		r.concurrency[permitLimitID(l.Compiled)] = l.Compiled
 	}
 	a.rules.Store(r)
 }
@@ -102,6 +107,8 @@ func (a *API) SetRules(set *rule.Set, standard *rule.Domain) {
 func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/check", a.check)
 	mux.HandleFunc("POST /v1/refund", a.refund)
+	mux.HandleFunc("POST /v1/renew", a.renew)
+	mux.HandleFunc("POST /v1/release", a.release)
 	mux.HandleFunc("GET /v1/authorize", a.authorize) // and HEAD
 	mux.HandleFunc("GET /v1/openapi.yaml", document)
 }

@@ -28,19 +28,21 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 
 // decision is the answer to one check.
 type decision struct {
-	Allowed     bool            `json:"allowed"`
-	Domain      string          `json:"domain"`
-	Never       bool            `json:"never,omitempty"`
-	RetryAfter  *seconds        `json:"retry_after,omitempty"`
-	Delay       seconds         `json:"delay"`
-	Nearest     string          `json:"nearest,omitempty"`
-	Missing     string          `json:"missing,omitempty"`
-	Blocked     string          `json:"blocked,omitempty"`
-	Degraded    bool            `json:"degraded,omitempty"`
-	Unavailable bool            `json:"unavailable,omitempty"`
-	Limits      []limitDecision `json:"limits"`
-	Receipt     *receipt        `json:"receipt,omitempty"`
-	Error       string          `json:"error,omitempty"`
+	Allowed     bool                  `json:"allowed"`
+	Domain      string                `json:"domain"`
+	Never       bool                  `json:"never,omitempty"`
+	RetryAfter  *seconds              `json:"retry_after,omitempty"`
+	Delay       seconds               `json:"delay"`
+	Nearest     string                `json:"nearest,omitempty"`
+	Missing     string                `json:"missing,omitempty"`
+	Blocked     string                `json:"blocked,omitempty"`
+	Degraded    bool                  `json:"degraded,omitempty"`
+	Unavailable bool                  `json:"unavailable,omitempty"`
+	Limits      []limitDecision       `json:"limits"`
+	Concurrency []concurrencyDecision `json:"concurrency,omitempty"`
+	Receipt     *receipt              `json:"receipt,omitempty"`
+	Permit      *permit               `json:"permit,omitempty"`
+	Error       string                `json:"error,omitempty"`
 }
 
 // limitDecision is what one limit says.
@@ -145,18 +147,22 @@ func (a *API) decide(r *http.Request, domain *rule.Domain, c *checkRequest) deci
 	o := a.decider.DecideMatch(r.Context(), domain.Name(), func(m *rule.Match) { c.match(domain, m) })
 	defer o.Release()
 	a.opts.Took(time.Since(start))
-	answer := decision{Allowed: o.Action == httplimit.Pass, Domain: domain.Name(), Limits: []limitDecision{}, Missing: o.Missing()}
+	answer := decision{Domain: domain.Name(), Limits: []limitDecision{}, Missing: o.Missing()}
+	if o.Err == nil {
+		a.permits(r.Context(), o, &answer)
+	}
+	answer.Allowed = o.Action == httplimit.Pass
 	if o.Err != nil {
 		answer.Allowed, answer.Error = false, "no decision was made: the store of the limits failed"
 		return answer
 	}
 	answer.Never, answer.Delay = o.Verdict.Never, seconds(o.Verdict.Delay)
-	answer.Degraded, answer.Unavailable = o.Verdict.Degraded, o.Verdict.Unavailable
+	answer.Degraded, answer.Unavailable = answer.Degraded || o.Verdict.Degraded, answer.Unavailable || o.Verdict.Unavailable
 	if o.Action == httplimit.Deny && !o.Verdict.Never {
 		after := seconds(o.Verdict.RetryAfter)
 		answer.RetryAfter = &after
 	}
-	if n := o.Verdict.Nearest; n >= 0 && n < len(o.Decisions) {
+	if n := o.Verdict.Nearest; n >= 0 && n < len(o.Decisions) && answer.Nearest == "" {
 		answer.Nearest = o.Calls[n].Limit.Name()
 	}
 	for i := range o.Decisions {

@@ -6,6 +6,8 @@
 //
 //	POST /v1/check         a decision, or several, asked with JSON
 //	POST /v1/refund        take back what an allowed check was charged
+//	POST /v1/renew         keep the permit of a call that is under way
+//	POST /v1/release       give the permit back when the call has ended
 //	GET  /v1/authorize     a decision about the request that a proxy has received
 //	GET  /v1/openapi.yaml  all of this for machines
 //
@@ -24,6 +26,15 @@
 // instances that share a store need the same [Options.Secret]. A receipt is worth
 // something while its charge counts, and a minute more. A decision that was made
 // without the shared store (degraded) carries none.
+//
+// # Permits
+//
+// Where the rules bound how many calls are under way (concurrency), an allowed check
+// carries a permit. Its holder renews it well within its lease (every third of it)
+// while the call runs, and releases it once when the call has ended. One that is
+// neither renewed nor released ends by itself. When none is free the check is denied
+// with a retry_after of 1, and what the other limits charged has been given back.
+// A call with a delay holds its permit while it waits.
 //
 // # Authorize
 //

@@ -5,5 +5,6 @@ func Schemas() map[string]any {
 	return map[string]any{
 		"Check": checkRequest{}, "Batch": checkBody{}, "Decision": decision{}, "Decisions": decisions{},
 		"LimitDecision": limitDecision{}, "Receipt": receipt{}, "Refund": refundBody{}, "Refunded": refunded{},
+		"ConcurrencyDecision": concurrencyDecision{}, "Permit": permitHandle{}, "PermitBody": permitBody{}, "Renewed": renewed{}, "Released": released{},
 	}
 }

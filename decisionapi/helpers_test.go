@@ -45,6 +45,10 @@ descriptors:
     value: /closed
     rate_limit: { name: closed, unit: minute, requests_per_unit: 0 }
   - key: path
+    value: /report
+    concurrency: { max: 2, lease: 30s }
+    rate_limit: { name: reports, unit: hour, requests_per_unit: 10, algorithm: fixed_window }
+  - key: path
     value: /busy
     on_deny: { status: 503, body: "busy", content_type: text/plain }
     rate_limit: { name: busy, unit: minute, requests_per_unit: 0 }

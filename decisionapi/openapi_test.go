@@ -50,7 +50,7 @@ func TestTheDocumentNamesEveryPath(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/v1/check", "/v1/refund", "/v1/authorize", "/v1/openapi.yaml"} {
+	for _, path := range []string{"/v1/check", "/v1/refund", "/v1/renew", "/v1/release", "/v1/authorize", "/v1/openapi.yaml"} {
 		if s.Paths[path] == nil {
 			t.Errorf("the document has no %s", path)
 		}
@@ -98,10 +98,15 @@ func TestTheDocumentNamesEveryStatus(t *testing.T) {
 	long := `{"domain": "` + strings.Repeat("a", 1<<20) + `"}`
 	check := f.check(login)
 	receipt := check.refundBody(t, "")
+	held := f.check(report).permitBody(t)
 	seen := map[string][]int{
 		"/v1/check": {f.post("/v1/check", login).Code, f.post("/v1/check", "{}").Code, f.post("/v1/check", long).Code},
 		"/v1/refund": {f.post("/v1/refund", receipt).Code, f.post("/v1/refund", receipt).Code, f.post("/v1/refund", "{}").Code,
 			f.post("/v1/refund", `{"receipt": {"id": "x"}}`).Code, f.post("/v1/refund", long).Code},
+		"/v1/renew": {f.post("/v1/renew", held).Code, f.post("/v1/renew", "{}").Code, f.post("/v1/renew", `{"permit": {"id": "x"}}`).Code,
+			f.post("/v1/renew", long).Code},
+		"/v1/release": {f.post("/v1/release", held).Code, f.post("/v1/release", held).Code, f.post("/v1/release", "{}").Code,
+			f.post("/v1/release", `{"permit": {"id": "x"}}`).Code, f.post("/v1/release", long).Code},
 		"/v1/authorize": {f.ask(proxy, "", "X-Forwarded-Uri", "/").Code, f.ask(proxy, "", "X-Forwarded-Uri", "/closed").Code,
 			f.ask(proxy, "", "X-Forwarded-Uri", "/private").Code, f.ask(proxy, "", "X-Forwarded-Uri", "/busy").Code, f.ask(proxy, "").Code},
 	}

@@ -243,6 +243,9 @@ func (c *checkRequest) match(domain *rule.Domain, m *rule.Match) {
 		}
 		m.Replace()
 	}
+	for i := range m.PermitCalls {
+		m.PermitCalls[i].Peek = c.Peek
+	}
 	for i := range m.Calls {
 		switch {
 		case c.Peek:

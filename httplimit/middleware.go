@@ -162,9 +162,11 @@ func (d *Decider) BlockedEntries(entries []rule.Entry) (control.Hit, bool) {
 
 // DecideMatch decides about the limits that fill puts into a match, for front
 // ends that match by themselves; domain is the name to report. The match is valid
-// until Release, and fill may change what its calls cost.
+// until Release, and fill may change what its calls cost. AcquirePermits must be
+// called then.
 func (d *Decider) DecideMatch(ctx context.Context, domain string, fill func(*rule.Match)) *Outcome {
 	o := d.outcome(nil)
+	o.takesPermits = true
 	d.decideMatch(ctx, o, domain, fill)
 	return o
 }

@@ -92,11 +92,31 @@ func (o *Outcome) Permits() []caudal.Permit {
 // whose callers hold them themselves, and reports whether the call may pass. If
 // none is free, all else that was charged goes back.
 func (o *Outcome) AcquirePermits(ctx context.Context) bool {
-	o.takesPermits = true
 	if !o.wantsPermits() {
 		return o.Action == Pass
 	}
 	return o.acquire(ctx)
+}
+
+// PermitCall gives the call that Grants[i] answers.
+func (o *Outcome) PermitCall(i int) *caudal.PermitCall { return &o.match.PermitCalls[i] }
+
+// RenewPermits lets permits that AcquirePermits took last another lease; see
+// caudal.PermitStore.
+func (d *Decider) RenewPermits(ctx context.Context, permits []caudal.Permit, held []bool) error {
+	if d.permits == nil {
+		return fmt.Errorf("%w: concurrency limits", caudal.ErrUnsupported)
+	}
+	return d.permits.Renew(ctx, caudal.Instant{}, permits, held)
+}
+
+// ReleasePermits gives permits that AcquirePermits took back; see
+// caudal.PermitStore.
+func (d *Decider) ReleasePermits(ctx context.Context, permits []caudal.Permit, held []bool) error {
+	if d.permits == nil {
+		return fmt.Errorf("%w: concurrency limits", caudal.ErrUnsupported)
+	}
+	return d.permits.Release(ctx, caudal.Instant{}, permits, held)
 }
 
 // takePermits takes the permits of a call that leaves now, and keeps them renewed
@@ -227,6 +247,8 @@ func (o *Outcome) countPermits(passes bool) {
 		g, call := &o.Grants[i], &o.match.PermitCalls[i]
 		result := Allowed
 		switch {
+		case call.Peek:
+			continue // counts nothing
 		case g.Acquired:
 		case g.Allowed && g.Degraded && passes:
 			result = ErrorAllowed
