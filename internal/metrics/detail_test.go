@@ -225,9 +225,9 @@ func TestLikelyFalsePositives(t *testing.T) {
 			decide(t, m, d, caller{"remote_address": "192.0.2.7", "visitor": fmt.Sprint(i % 50)}, httplimit.Denied, full)
 			decide(t, m, d, caller{"remote_address": "192.0.2.8", "visitor": "alone"}, httplimit.Denied, full)
 		}
-		// The first visitors make no crowd yet, and asking has a bound.
-		if n := m.Live()[0].FalsePositives["shared_address"]; n < 100 || n > 128 {
-			t.Errorf("128 visitors asked of one address = %d, want nearly as many", n)
+		// 256 are asked, every other one of the crowd, whose first two are no crowd yet.
+		if got := suspected(m); !strings.HasSuffix(got, "shared_address 126") {
+			t.Errorf("128 visitors asked of one address = %s, want 126 of a shared one", got)
 		}
 	})
 	t.Run("limits that do not enforce hurt nobody", func(t *testing.T) {

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"hash/maphash"
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/caudal-dev/caudal/httplimit"
@@ -23,7 +22,7 @@ var suspectKinds = [...]string{verifiedUser: "verified_user", barelyOver: "barel
 type suspects struct {
 	left    atomic.Int64 // how many callers may still be asked about in this second
 	denials [1 << 14]atomic.Uint32
-	crowds  [1 << 10]atomic.Uint64
+	crowds  [1 << 10]crowd
 }
 
 const (
@@ -31,9 +30,39 @@ const (
 	// verifying a token costs more than denying a call, and a flood of denials must
 	// stay cheap.
 	asksPerSecond = 256
-	// crowd is how many visitors make an address a shared one.
-	crowd = 3
+	// crowded is how many visitors make an address a shared one.
+	crowded = 3
 )
+
+// crowd is the visitors of one address, the first few. The address that comes first
+// in a minute has the place; another that would have the same is not looked at.
+type crowd struct {
+	address  atomic.Uint64
+	visitors [crowded]atomic.Uint64
+}
+
+// join adds a visitor, and reports whether the address is a shared one.
+func (c *crowd) join(address, visitor uint64) bool {
+	c.address.CompareAndSwap(0, address)
+	if c.address.Load() != address {
+		return false
+	}
+	for i := range c.visitors {
+		v := &c.visitors[i]
+		v.CompareAndSwap(0, visitor)
+		if v.Load() == visitor {
+			return i == crowded-1 || c.visitors[crowded-1].Load() != 0
+		}
+	}
+	return true
+}
+
+func (c *crowd) reset() {
+	c.address.Store(0)
+	for i := range c.visitors {
+		c.visitors[i].Store(0)
+	}
+}
 
 func newSuspects() *suspects {
 	s := new(suspects)
@@ -59,9 +88,7 @@ func (s *suspects) look(w *watched, d *httplimit.Detail, hash uint64) {
 		visitor = user
 	}
 	if visitor != "" && keyedByAddress(d) {
-		seen := &s.crowds[hash%uint64(len(s.crowds))]
-		seen.Or(1 << (maphash.String(keySeed, visitor) >> 58))
-		if bits.OnesCount64(seen.Load()) >= crowd {
+		if s.crowds[hash%uint64(len(s.crowds))].join(hash|1, maphash.String(keySeed, visitor)|1) {
 			w.suspects[sharedAddress].Add(1)
 		}
 	}
@@ -98,6 +125,6 @@ func (s *suspects) minute() {
 		s.denials[i].Store(0)
 	}
 	for i := range s.crowds {
-		s.crowds[i].Store(0)
+		s.crowds[i].reset()
 	}
 }

@@ -268,3 +268,57 @@ func TestC85SeriesDoNotFollowClients(t *testing.T) {
 		})
 	}
 }
+
+// TestDetailedMetricByAttributes: the values of a request stand in the series.
+func TestDetailedMetricByAttributes(t *testing.T) {
+	c := newCounting(t, `
+domain: shop
+descriptors:
+  - key: method
+    value: GET
+    descriptors:
+      - key: header:X-Key
+        detailed_metric: true
+        rate_limit: { name: keys, unit: hour, requests_per_unit: 1 }
+`, memstore.New(memstore.Options{}), envoyrls.Options{})
+	c.http("a")
+	c.http("a")
+	c.http("b")
+	got := "\n" + strings.Join(c.scrape(), "\n") + "\n"
+	for _, line := range []string{
+		`caudal_decisions_total{domain="shop",outcome="allowed",rule="keys:method_GET.header_X-Key_a"} 1`,
+		`caudal_decisions_total{domain="shop",outcome="denied",rule="keys:method_GET.header_X-Key_a"} 1`,
+		`caudal_decisions_total{domain="shop",outcome="allowed",rule="keys:method_GET.header_X-Key_b"} 1`,
+	} {
+		if !strings.Contains(got, "\n"+line+"\n") {
+			t.Errorf("scrape has no line %s; it has\n%s", line, got)
+		}
+	}
+}
+
+// TestReloadMakesRoomForOtherValues: values of rules that are gone take no room, and
+// what is known of rules that stay is kept.
+func TestReloadMakesRoomForOtherValues(t *testing.T) {
+	c := newCounting(t, fmt.Sprintf(c87Rules, false, "token_bucket", false, true, "token_bucket"), memstore.New(memstore.Options{}), envoyrls.Options{})
+	for i := range metrics.MaxValues + 10 {
+		c.rls(t, "shop", []rule.Entry{{Key: "k", Value: fmt.Sprint("v", i)}})
+	}
+	for range 20 {
+		c.http("denied")
+	}
+	next, _, err := rule.Parse("rules.yaml", []byte(strings.ReplaceAll(fmt.Sprintf(c87Rules, false, "token_bucket", false, true, "token_bucket"), "rls-ten", "other-ten")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.metrics.SetDomains(next.Domains(), "def", time.Now())
+	c.service.SetRules(next)
+	c.rls(t, "shop", []rule.Entry{{Key: "k", Value: "w"}})
+	got := strings.Join(c.scrape(), "\n")
+	if !strings.Contains(got, `outcome="allowed",rule="other-ten:k_w"} 1`) || strings.Contains(got, "rls-ten") {
+		t.Errorf("after a reload the values of rules that are gone still take the room:\n%.2000s", got)
+	}
+	top := c.metrics.Denied("shop", "ten", 1)
+	if len(top.Entries) != 1 || top.Entries[0].Count != 10 || top.Entries[0].Hash != identity.HashKey("denied").String() {
+		t.Errorf("most denied after a reload = %+v, want 10 of the one key", top)
+	}
+}
