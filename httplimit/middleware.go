@@ -59,6 +59,9 @@ func (m *Middleware) decide(r *http.Request, o *Outcome) {
 	}
 	o.key = key
 	o.one[0] = caudal.Call{Limit: m.limiter.Compiled(), Cost: 1}
+	if m.detailed != nil {
+		o.one[0].Key = []byte(key) // the limiter takes the text; the observer wants to see it
+	}
 	o.Calls = o.one[:]
 	m.settle(r.Context(), o)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -250,5 +251,48 @@ func TestDetailedAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, func() { m.Detailed(detail) }); n != 0 {
 			t.Errorf("Detailed of a call that was %s allocates %v times, want 0", result, n)
 		}
+	}
+}
+
+// TestDetailedCountsExactlyWhileOthersLook: many cores, with scrapes, seconds and a
+// reload in between.
+func TestDetailedCountsExactlyWhileOthersLook(t *testing.T) {
+	m, d := watching(t, byKey, Options{})
+	const goroutines, each = 8, 3000
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range each {
+				result, decision := httplimit.Allowed, caudal.Decision{Allowed: true, Limit: 100}
+				if i%3 == 0 {
+					result, decision = httplimit.Denied, full
+				}
+				decide(t, m, d, caller{"api_key": fmt.Sprintf("k-%d", i%(g+1)), "user": "u"}, result, decision)
+			}
+		})
+	}
+	for i := range 50 {
+		m.Tick(time.Unix(int64(1000+i*60), 0))
+		m.Live()
+		m.History("", "", 900)
+		m.Denied("shop", "by-key", 5)
+		scrape(t, m, "caudal_")
+		if i == 25 {
+			m.SetRules(load(t, byKey), "def", time.Now())
+		}
+	}
+	wg.Wait()
+	total := m.Live()[0].Total
+	if total["allowed"] != goroutines*each*2/3 || total["denied"] != goroutines*each/3 {
+		t.Errorf("counted %v, want 16000 allowed and 8000 denied", total)
+	}
+	m.Tick(time.Unix(1_000_000, 0))
+	seconds, _ := m.History("shop", "by-key", 900)
+	var sum uint32
+	for _, s := range seconds {
+		sum += s.Allowed + s.Denied
+	}
+	if sum > goroutines*each {
+		t.Errorf("history sums up to %d of %d", sum, goroutines*each)
 	}
 }
