@@ -28,11 +28,11 @@ for target in $targets; do
 	# build id. The version says which commit it is.
 	GOFLAGS='' go build -trimpath -buildvcs=false -ldflags "-s -w -buildid= -X main.version=$version" -o "$file" ./cmd/caudal
 	if [[ ${SBOM:-} != off ]]; then
-		# The tool is built for this machine and looks at the target.
+		# It reads the modules that the linker has put in, so that it cannot be of other
+		# sources than the binary.
 		tool=${tool:-$(unset GOOS GOARCH; go tool -n -modfile=tools/go.mod cyclonedx-gomod)}
-		"$tool" app -json -std -licenses -noserial -notimestamp -main cmd/caudal -output "$dist/$name.cdx.json" . 2>"$dist/caudal-sbom.log" ||
-			{ cat "$dist/caudal-sbom.log" >&2; exit 1; }
-		rm -f "$dist/caudal-sbom.log"
+		report=$("$tool" bin -json -std -licenses -noserial -notimestamp -version "$version" \
+			-output "$dist/$name.cdx.json" "$file" 2>&1) || { echo "$report" >&2; exit 1; }
 	fi
 done
 unset GOOS GOARCH CGO_ENABLED
