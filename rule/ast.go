@@ -56,6 +56,7 @@ type rateLimit struct {
 	replaces  []string
 	unlimited bool
 	limit     caudal.Limit
+	fair      string // the attribute whose values share the queue
 	percent   uint32 // enforce_percent; 100 when not written
 	failure   failurePolicy
 	accuracy  caudal.Accuracy

@@ -190,7 +190,10 @@ func (c *compiler) limits(n *node) {
 	for _, src := range n.source.limits {
 		l := &Limit{Unlimited: src.unlimited, Domain: c.domain.name, Label: src.name, Path: n.words(),
 			Cost: n.cost, CountWhen: n.count, OnDeny: n.deny, DetailedMetric: n.source.detailedMetric, Metadata: n.source.metadata,
-			Mode: mode, EnforcePercent: int(src.percent), Position: src.pos, FilePath: src.path, replaces: src.replaces, node: n, own: new(ownNumbers), Scope: src.scope}
+			Mode: mode, EnforcePercent: int(src.percent), Position: src.pos, FilePath: src.path, replaces: src.replaces, node: n, own: new(ownNumbers), Scope: src.scope, Fair: src.fair}
+		if src.fair != "" {
+			n.fair, c.keys[src.fair] = true, true
+		}
 		if src.scope == ScopeGlobal {
 			l.Region = c.opts.Region
 		}

@@ -20,6 +20,9 @@ func (l *Limit) Describe() string {
 		b.WriteString(l.Compiled.Limit().Words())
 	}
 	b.WriteString(l.whom() + l.counted() + l.regionWords())
+	if l.Fair != "" {
+		b.WriteString("; no " + printable(l.Fair) + " may fill the queue")
+	}
 	if l.Shadow() {
 		b.WriteString("; in shadow mode: counts and never denies")
 	}

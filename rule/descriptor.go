@@ -28,7 +28,11 @@ func (d *Domain) MatchDescriptor(entries []Entry, m *Match) {
 		ix = &n.below
 	}
 	if n != nil {
+		first := len(m.Calls)
 		m.add(n, path, 1)
+		if n.fair {
+			m.shareEntry(first, entries)
+		}
 	}
 }
 

@@ -150,6 +150,9 @@ func (c *comparison) modes() {
 		c.detail("enforce_percent %d -> %d", a, b)
 		c.towards(a - b)
 	}
+	if a, b := c.was.Fair, c.is.Fair; a != b {
+		c.detail("fair %q -> %q", a, b)
+	}
 	if a, b := c.was.replaces, c.is.replaces; !slices.Equal(sorted(a), sorted(b)) {
 		c.detail("replaces %q -> %q", a, b)
 	}

@@ -91,6 +91,8 @@ type Applied struct {
 	// CountWhen are the statuses of responses that count; empty when every call
 	// does.
 	CountWhen string `json:"count_when,omitempty"`
+	// Fair is the attribute whose values share the queue; empty when none does.
+	Fair string `json:"fair,omitempty"`
 	// Mode is "enforced", "shadow" or "quota".
 	Mode string `json:"mode"`
 	// Accuracy is "leased" where instances take the count from Redis in batches,
@@ -147,7 +149,7 @@ func (e *explainer) finish(m *Match) {
 		call := &m.Calls[j]
 		sum := sha256.Sum256(caudal.AppendPart([]byte(call.Limit.Scope()), call.Key))
 		a.CounterID = hex.EncodeToString(sum[:6])
-		a.Cost = call.Cost
+		a.Cost, a.Fair = call.Cost, a.limit.Fair
 		if c := a.limit.CountWhen; c != nil && e.out.By == "attributes" {
 			a.CountWhen = c.Status.String()
 		}

@@ -94,6 +94,9 @@ func (a *Applied) write(b *strings.Builder) {
 	if a.Accuracy != "" {
 		b.WriteString("    leased: on Redis, instances take what is left in batches and spend them without asking\n")
 	}
+	if a.Fair != "" {
+		fmt.Fprintf(b, "    the queue is shared by %s: none may fill it\n", printable(a.Fair))
+	}
 	if a.Cost != 1 {
 		fmt.Fprintf(b, "    cost: %d\n", a.Cost)
 	}

@@ -24,6 +24,7 @@ type node struct {
 	priority           Priority // its own; 0 when it says none
 
 	limits      []*Limit
+	fair        bool         // one of them shares its queue
 	concurrency *Concurrency // nil for none
 	below       index
 	parent      *node

@@ -51,7 +51,7 @@ func TestSchemaAgreesWithReader(t *testing.T) {
 			t.Errorf("%s loads, and the schema says %v", file, err)
 		}
 	}
-	for _, name := range []string{"unknown_key", "misspelt_unit", "misspelt_requests_per_unit", "concurrency_misspelt", "limit_key_not_acting_yet",
+	for _, name := range []string{"unknown_key", "misspelt_unit", "misspelt_requests_per_unit", "concurrency_misspelt",
 		"key_missing", "domain_missing", "enforce_percent_over_100", "number_negative", "flag_number", "on_deny_status", "descriptors_of_text"} {
 		file := "testdata/bad/" + name + ".yaml"
 		if err := validate(schema, schema, decode(t, file), ""); err == nil {

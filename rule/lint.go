@@ -23,6 +23,7 @@ func lint(d *Domain, opts *Options) []Warning {
 			l.algorithm(limit)
 			l.bucket(limit)
 			l.costs(limit)
+			l.fairLints(limit)
 			l.countLints(limit)
 			l.idle(limit)
 			l.spacing(limit)

@@ -170,7 +170,11 @@ func (w *walker) enter(n *node, path span) Priority {
 	if n.cost != nil && len(n.limits) > 0 {
 		cost = n.cost.charge(w.req)
 	}
+	first := len(w.m.Calls)
 	w.m.add(n, path, cost)
+	if n.fair {
+		w.share(first)
+	}
 	if below := w.level(&n.below, path); below != 0 {
 		return below
 	}

@@ -18,6 +18,7 @@ var limitWords = []struct {
 	{"burst", caudal.TokenBucket, "only a token_bucket has a burst"},
 	{"queue", caudal.LeakyBucket, "only a leaky_bucket has a queue"},
 	{"max_wait", caudal.LeakyBucket, "only a leaky_bucket has a queue to wait in"},
+	{"fair", caudal.LeakyBucket, "only a leaky_bucket has a queue to share"},
 	{"timezone", caudal.FixedWindow, "only a fixed_window follows a calendar"},
 }
 
@@ -29,7 +30,7 @@ func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed boo
 	if n.Kind != yaml.MappingNode {
 		return nil
 	}
-	file.ours = file.ours || fs.anyOf("unit_multiplier", "algorithm", "burst", "queue", "max_wait", "timezone", "enforce_percent", "on_store_error", "local_factor", "accuracy", "scope", "share")
+	file.ours = file.ours || fs.anyOf("unit_multiplier", "algorithm", "burst", "queue", "max_wait", "timezone", "enforce_percent", "on_store_error", "local_factor", "accuracy", "scope", "share", "fair")
 	if f, ok := fs.get("name"); ok {
 		l.name, _ = r.word(f)
 	}
@@ -42,6 +43,7 @@ func (r *reader) rateLimit(n *yaml.Node, path string, file *ruleFile, listed boo
 		}
 	}
 	r.numbers(l, fs, file)
+	r.fair(l, n, path, fs)
 	l.failure = r.failurePolicy(fs, file.failure)
 	l.accuracy = r.limitAccuracy(n, path, fs, l, file)
 	r.scope(l, fs)

@@ -155,6 +155,9 @@ func (l *rateLimit) print(f *ruleFile) *yaml.Node {
 	if l.limit.MaxWait > 0 {
 		m.word("max_wait", l.limit.MaxWait.String())
 	}
+	if l.fair != "" {
+		m.text("fair", l.fair)
+	}
 	if l.limit.Timezone != "" {
 		m.text("timezone", l.limit.Timezone)
 	}

@@ -113,7 +113,7 @@ var (
 		{"on_store_error", true, oneOf(failures), "What the limit does when its store is slow or gone."},
 		{"local_factor", true, valueSpec{kind: aFactor}, "How much more generous all local counts together are than the limit."},
 		{"accuracy", true, oneOf(caudal.Accuracies), "How closely the limit is counted on Redis: exact, or leased, in batches that instances take; exact when absent."},
-		{"fair", false, valueSpec{}, ""},
+		{"fair", true, valueSpec{kind: aWord}, "leaky_bucket: the attribute of whose values none may fill the queue, such as api_key."},
 		{"scope", true, oneOf(scopeWords), "Where the limit holds: region, in each by itself, or global, over all by their share; in the store that an instance uses when absent."},
 		{"share", true, valueSpec{kind: shareMapping}, "scope: global: the percent of the limit that each region may use, such as {eu: 60, us: 40}."},
 	}}

@@ -109,6 +109,10 @@ type Limit struct {
 	// Compiled is the whole.
 	Scope  Scope
 	Region string
+	// Fair is the attribute by which the calls that wait share the queue of a leaky
+	// bucket, so that no value fills it; see caudal.Call.Fair. Empty means that they
+	// do not.
+	Fair string
 	// Cost says what a call costs by attributes; nil means 1. It is that of the
 	// limit's descriptor, else of the nearest one above.
 	Cost *Cost
