@@ -12,6 +12,7 @@ haproxy haproxy
 curl curl
 prometheus prometheus
 promtool prometheus
+chromium chromium
 '
 
 missing=()

@@ -30,6 +30,8 @@ type Options struct {
 	KeyHeader string
 	// Status gives the state as it is shown.
 	Status func() any
+	// History gives what came before, for those who begin to look.
+	History func() any
 	// Logger gets a line for each change.
 	Logger *slog.Logger
 }
@@ -54,6 +56,7 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.Handle("GET /v1/status", a.reads(a.status))
 	mux.Handle("GET /v1/stream", a.reads(a.stream))
 	mux.Handle("GET /v1/blocks", a.reads(a.blocks))
+	mux.Handle("GET /v1/enforcement", a.reads(a.enforced))
 	mux.Handle("POST /v1/counters", a.posts(a.counters))
 	mux.Handle("POST /v1/counters/reset", a.posts(a.reset))
 	mux.Handle("POST /v1/counters/refund", a.posts(a.refund))

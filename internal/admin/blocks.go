@@ -122,6 +122,8 @@ func (a *API) enforcement(w http.ResponseWriter, r *http.Request) {
 	reply(w, EnforcementOf(a.o.Controls))
 }
 
+func (a *API) enforced(w http.ResponseWriter, _ *http.Request) { reply(w, EnforcementOf(a.o.Controls)) }
+
 // EnforcementOf gives the enforcement of controls as JSON has it.
 func EnforcementOf(c *control.Controls) Enforcement {
 	e := Enforcement{On: !c.Off()}

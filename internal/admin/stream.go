@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -16,8 +17,8 @@ const (
 	writeWithin = 10 * time.Second
 )
 
-// stream sends the state as server-sent events, once a second, until the client
-// goes.
+// stream sends what came before and then the state, once a second, as server-sent
+// events, until the client goes.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case a.streams <- struct{}{}:
@@ -30,18 +31,13 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
+	if !send(w, out, "history", a.o.History()) {
+		return
+	}
 	ticker := time.NewTicker(streamEvery)
 	defer ticker.Stop()
 	for {
-		event, err := json.Marshal(a.o.Status())
-		if err != nil {
-			return
-		}
-		if err := out.SetWriteDeadline(time.Now().Add(writeWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return
-		}
-		event = append(append([]byte("event: status\ndata: "), event...), "\n\n"...)
-		if _, err := w.Write(event); err != nil || out.Flush() != nil {
+		if !send(w, out, "status", a.o.Status()) {
 			return
 		}
 		select {
@@ -50,4 +46,19 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// send sends one event, and reports whether the client still reads.
+func send(w http.ResponseWriter, out *http.ResponseController, name string, value any) bool {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return false
+	}
+	if err := out.SetWriteDeadline(time.Now().Add(writeWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return false
+	}
+	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, text); err != nil {
+		return false
+	}
+	return out.Flush() == nil
 }

@@ -67,7 +67,7 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpTemplate("{{.Short}}.\n\n{{.UsageString}}{{with .Long}}\n{{. | trimTrailingWhitespaces}}\n{{end}}")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(s), newInit(s), newCheck(s), newExplain(s), newTest(s), newDiff(s), newSchema(s), newKeys(s), newHash(s), newDemo(s), newBench(s), newVersion(s))
+	root.AddCommand(newServe(s), newInit(s), newCheck(s), newExplain(s), newTest(s), newDiff(s), newSchema(s), newKeys(s), newHash(s), newDemo(s), newStatus(s), newBlock(s), newUnblock(s), newEnforcement(s), newBench(s), newVersion(s))
 	return root
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/caudal-dev/caudal/dashboard"
 	"github.com/caudal-dev/caudal/internal/admin"
 )
 
@@ -15,7 +16,9 @@ import (
 // behind the guard of internal/admin.
 func (s *Server) adminHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", index)
+	page := dashboard.Handler()
+	mux.Handle("GET /{$}", page)
+	mux.Handle("GET /dashboard/", page)
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", s.metrics.Handler())
@@ -29,28 +32,6 @@ func (s *Server) adminHandler() http.Handler {
 	profiles.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	mux.Handle("/debug/pprof/", fromHere(profiles))
 	return mux
-}
-
-const indexPage = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark">
-<title>caudal</title>
-<h1>caudal</h1>
-<ul>
-<li><a href="/healthz">/healthz</a> the state, as JSON
-<li><a href="/readyz">/readyz</a> 200 while calls are served by loaded rules
-<li><a href="/metrics">/metrics</a> for Prometheus
-<li><a href="/rlconfig">/rlconfig</a> the limits in force, one a line
-<li><a href="/debug/pprof/">/debug/pprof/</a> profiles, for clients on this machine
-</ul>
-`
-
-func index(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'")
-	_, _ = w.Write([]byte(indexPage)) // a client that has gone needs no answer
 }
 
 // fromHere lets only clients on this machine through: a profile shows what is in

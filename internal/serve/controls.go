@@ -29,7 +29,7 @@ func (s *Server) openControls(store caudal.Store) error {
 	header := http.CanonicalHeaderKey(cmp.Or(s.config.APIKeyHeader, "X-Api-Key"))
 	s.operate, err = admin.New(admin.Options{Token: s.config.AdminToken, Rules: func() *rule.Set { return s.rules.Load().set },
 		Store: store, Controls: s.controls, Who: who, KeyHeader: header,
-		Status: func() any { return s.health() }, Logger: s.log})
+		Status: s.snapshot, History: s.history, Logger: s.log})
 	if err != nil {
 		return &Error{What: "admin_token_file: " + err.Error()[len("admin: "):]}
 	}

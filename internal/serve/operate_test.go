@@ -176,7 +176,7 @@ func TestEnforcementOffCountsAndDeniesNobody(t *testing.T) {
 }
 
 // operatorPaths are all paths of the admin API that change something or show keys.
-var operatorPaths = []string{"GET /v1/status", "GET /v1/stream", "GET /v1/blocks", "POST /v1/counters", "POST /v1/counters/reset",
+var operatorPaths = []string{"GET /v1/status", "GET /v1/stream", "GET /v1/blocks", "GET /v1/enforcement", "POST /v1/counters", "POST /v1/counters/reset",
 	"POST /v1/counters/refund", "POST /v1/block", "POST /v1/unblock", "POST /v1/enforcement"}
 
 // TestNoAdminActionWithoutItsToken asks each path as somebody who may not.

@@ -50,6 +50,7 @@ type Server struct {
 	metrics       *metrics.Metrics
 	controls      *control.Controls // what operators say
 	operate       *admin.API        // answers them
+	live          live              // what they see
 
 	front, admin *endpoint   // front is nil without an upstream, admin when it is off
 	api          []*endpoint // of the decision API
