@@ -70,7 +70,7 @@ func prometheus(t *testing.T, target string) string {
 		t.Fatal(err)
 	}
 	config := fmt.Sprintf(`
-global: { scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms }
+global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }
 rule_files: [%q]
 scrape_configs:
   - job_name: caudal
