@@ -72,3 +72,17 @@ func (e *bodyError) problem() httplimit.Problem {
 	}
 	return problem(http.StatusBadRequest, "the body cannot be read to its end")
 }
+
+// lastWord is the body of a response that may end before the request does, as a gRPC
+// stream that its server ends. Closing it would wait for the client to say more,
+// with the end of the response held back: net/http waits for the request's body, and
+// ReverseProxy keeps it from closing that.
+type lastWord struct {
+	io.ReadCloser
+	request *watchedBody
+}
+
+func (b *lastWord) Close() error {
+	_ = b.request.Close() // what may still come is for nobody
+	return b.ReadCloser.Close()
+}

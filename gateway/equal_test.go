@@ -393,3 +393,30 @@ func TestNothingIsAddedToBareResponses(t *testing.T) {
 		}
 	})
 }
+
+// TestServersMayEndStreams: the end of a stream in both directions arrives while the
+// client could still say more.
+func TestServersMayEndStreams(t *testing.T) {
+	gw := limited(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/grpc")
+		w.Header().Set("Trailer", "Grpc-Status")
+		_, _ = r.Body.Read(make([]byte, 1))
+		w.WriteHeader(200)
+		_ = http.NewResponseController(w).Flush()
+		w.Header().Set("Grpc-Status", "9")
+	}))
+	body, more := io.Pipe()
+	go func() { _, _ = more.Write([]byte("x")) }()
+	r, _ := http.NewRequestWithContext(t.Context(), "POST", gw, body)
+	r.Header.Set("Content-Type", "application/grpc")
+	res, err := h2c(t).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.ReadAll(res.Body)
+	_ = more.Close()
+	if err != nil || res.Trailer.Get("Grpc-Status") != "9" {
+		t.Errorf("the stream ends with %v, trailer %v, want Grpc-Status 9", err, res.Trailer)
+	}
+	res.Body.Close()
+}

@@ -138,6 +138,9 @@ func (g *Gateway) modify(res *http.Response) error {
 		res.ContentLength = -1
 	}
 	c.answered(res)
+	if c.body != nil && c.client.ProtoMajor == 2 && res.ProtoMajor == 2 {
+		res.Body = &lastWord{res.Body, c.body}
+	}
 	c.settle(res.StatusCode, res.Header)
 	c.setLimits(res.Header)
 	g.setVisitor(c, res.Header)

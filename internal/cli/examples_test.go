@@ -4,8 +4,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caudal-dev/caudal/gateway"
+	"github.com/caudal-dev/caudal/internal/serve"
 )
 
 // TestExamplesHold: the rules of every example load without a warning and do what
@@ -58,6 +63,33 @@ func TestStarterSettingsAreRead(t *testing.T) {
 		}
 		if s.Upstream == nil || len(s.Rules) != 1 {
 			t.Errorf("upstream %v and rules %q, want one of each", s.Upstream, s.Rules)
+		}
+	}
+}
+
+// TestGatewayExampleIsRead: the caudal.yaml with every setting of the gateway, as it
+// is and with all that it holds in comments.
+func TestGatewayExampleIsRead(t *testing.T) {
+	data, err := os.ReadFile("../../examples/gateway/caudal.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commented := regexp.MustCompile(`(?m)^# ([a-z_]+: )`)
+	for _, text := range []string{string(data), commented.ReplaceAllString(string(data), "$1")} {
+		file := filepath.Join(t.TempDir(), "caudal.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var s settings
+		if err := readConfig(file, &s); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if len(s.Routes) != 3 || s.Routes[1].Domain != "api" || s.Routes[2].Host != "*.files.example.com" {
+			t.Errorf("routes = %+v, want the three of the example", s.Routes)
+		}
+		// The defaults in comments are the defaults.
+		if uncommented := text != string(data); uncommented != (s.BodyTimeout == gateway.DefaultStall) || uncommented && !slices.Equal(s.ExemptPaths, serve.DefaultExempt()) {
+			t.Errorf("body_timeout = %s, exempt_paths = %v, want what the comments say, and that to be the default", s.BodyTimeout, s.ExemptPaths)
 		}
 	}
 }

@@ -82,7 +82,7 @@ var allSettings = []setting{
 	{name: "log_format", arg: "FORMAT", flag: true, help: "text or json (default text)",
 		set: choice(func(s *settings) *string { return &s.logFormat }, "text", "json")},
 
-	{name: "routes", arg: "LIST", help: "upstreams by host and path, instead of upstream; see the example in docs/deploy.md", set: onlyInFile, tree: true},
+	{name: "routes", arg: "LIST", help: "upstreams by host and path, instead of upstream; see examples/gateway", set: onlyInFile, tree: true},
 	{name: "exempt_paths", arg: "PATH", list: true, help: "paths that are never limited, or none (default " + strings.Join(serve.DefaultExempt(), ", ") + ")",
 		set: exemptPaths(func(s *settings) *[]string { return &s.ExemptPaths })},
 	{name: "state_interval", arg: "TIME", help: "how much of what was charged a kill may lose (default 1s)",
