@@ -47,6 +47,8 @@ func (o *Outcome) Wait(ctx context.Context) bool {
 func (o *Outcome) wait(ctx context.Context, hungUp <-chan struct{}) bool {
 	t := time.NewTimer(time.Until(o.leave))
 	defer t.Stop()
+	o.waiting(1)
+	defer o.waiting(-1)
 	select {
 	case <-t.C:
 		if ctx.Err() == nil {

@@ -111,6 +111,7 @@ type core struct {
 	taker     taker
 	permits   caudal.PermitStore // when the store has the ability
 	permitted PermitObserver     // opts.Observer, when it is one
+	queues    QueueObserver      // opts.Observer, when it is one
 	keeper    keeper
 
 	failures atomic.Int64 // since the last line of log
@@ -128,6 +129,7 @@ func (c *core) init(o Options, t taker) error {
 	c.opts, c.taker = o.withDefaults(), t
 	c.detailed, _ = c.opts.Observer.(DetailObserver)
 	c.permitted, _ = c.opts.Observer.(PermitObserver)
+	c.queues, _ = c.opts.Observer.(QueueObserver)
 	c.keeper.store, c.keeper.report = c.permits, func(err error) { c.report("", err) }
 	return o.validate()
 }

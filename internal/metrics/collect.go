@@ -66,11 +66,13 @@ func (r rules) Describe(out chan<- *prometheus.Desc) {
 	out <- shareDesc
 	out <- loadedDesc
 	out <- inflightDesc
+	out <- depthDesc
 	out <- infoDesc
 }
 
 func (r rules) Collect(out chan<- prometheus.Metric) {
 	r.m.permits.collect(out)
+	r.m.queues.collect(out)
 	t := r.m.table.Load()
 	for _, c := range t.all {
 		c.collect(out)

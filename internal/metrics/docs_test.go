@@ -26,7 +26,8 @@ func TestDocsNameEveryMetric(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m.SetRules(load(t, twoRules+"    concurrency: { max: 2 }\n"), "abc", time.Now())
+	m.SetRules(load(t, twoRules+"    concurrency: { max: 2 }\n"+
+		"  - key: path\n    rate_limit: { unit: second, requests_per_unit: 5, algorithm: leaky_bucket, queue: 9 }\n"), "abc", time.Now())
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)

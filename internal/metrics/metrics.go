@@ -78,6 +78,7 @@ type Metrics struct {
 	errors   storeErrors
 
 	permits permits
+	queues  queues
 
 	ticking                 sync.Mutex
 	ticked, minute, rotated time.Time
@@ -202,6 +203,7 @@ func (m *Metrics) SetRules(domain *rule.Domain, hash string, at time.Time) {
 // not counted. The hash names the rules.
 func (m *Metrics) SetDomains(domains []*rule.Domain, hash string, at time.Time) {
 	m.permits.set(domains)
+	m.queues.set(domains)
 	t := newTable(domains, m.table.Load(), m.extra, &m.room)
 	t.hash, t.loaded = hash, at
 	m.ticking.Lock()
