@@ -150,8 +150,8 @@ func (g *Gateway) modify(res *http.Response) error {
 // upstreamFailed answers when the upstream does not: 504 when it took too long,
 // 413 when the client's body was cut off at its bound, 400 when it broke off by
 // itself, else 502.
-func (rt *route) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
-	c, log := callOf(r.Context()), rt.g.log
+func (r *route) upstreamFailed(w http.ResponseWriter, out *http.Request, err error) {
+	c, log := callOf(out.Context()), r.g.log
 	if c.body != nil && c.body.patience.cutShort() { // net/http takes it for a client that has gone
 		err = &bodyError{err, true}
 	} else if errors.Is(err, context.Canceled) && c.client.Context().Err() != nil {
@@ -171,22 +171,22 @@ func (rt *route) upstreamFailed(w http.ResponseWriter, r *http.Request, err erro
 		if broken.slow {
 			w.Header().Set("Connection", "close") // what may still come is not waited for
 		}
-		log.Debug("client's body cannot be read", "method", r.Method, "error", err)
+		log.Debug("client's body cannot be read", "method", out.Method, "error", err)
 		c.setLimits(w.Header())
-		p.Write(w, r)
+		p.Write(w, out)
 		return
 	case errors.As(err, &grown): // who bounds the body wrapped it; the upstream is not to blame
 		p = tooLong(grown.Limit)
 	case errors.As(err, &slow) || errors.As(err, &timeout) && timeout.Timeout() || errors.Is(context.Cause(c), context.DeadlineExceeded):
 		p = problem(http.StatusGatewayTimeout, "the server behind the gateway took too long to answer")
 	}
-	log.Warn("upstream failed", "upstream", rt.Upstream.Host, "method", r.Method, "status", p.Status, "error", err)
+	log.Warn("upstream failed", "upstream", r.Upstream.Host, "method", out.Method, "status", p.Status, "error", err)
 	if p.Status == http.StatusGatewayTimeout {
 		c.slot.Answered() // too slow is how overload shows
 	}
 	c.settle(p.Status, nil)
 	c.setLimits(w.Header())
-	p.Write(w, r)
+	p.Write(w, out)
 }
 
 func problem(status int, detail string) httplimit.Problem {
@@ -194,11 +194,11 @@ func problem(status int, detail string) httplimit.Problem {
 }
 
 // rewrite makes the request for the upstream from the client's.
-func (rt *route) rewrite(pr *httputil.ProxyRequest) {
-	g := rt.g
-	pr.Out.URL = rt.target(pr.In.URL, callOf(pr.In.Context()).path)
+func (r *route) rewrite(pr *httputil.ProxyRequest) {
+	g := r.g
+	pr.Out.URL = r.target(pr.In.URL, callOf(pr.In.Context()).path)
 	pr.Out.Host = pr.In.Host
-	if rt.UpstreamHost {
+	if r.UpstreamHost {
 		pr.Out.Host = ""
 	}
 	if !slices.ContainsFunc(g.upgrades, func(p string) bool { return strings.EqualFold(p, pr.Out.Header.Get("Upgrade")) }) {
@@ -213,13 +213,13 @@ func (rt *route) rewrite(pr *httputil.ProxyRequest) {
 // target gives the URL for the upstream. It is made anew from the parts that are
 // known to be good, so that no odd form of the request line gets past the path
 // that was limited.
-func (rt *route) target(in *url.URL, path string) *url.URL {
-	out := &url.URL{Scheme: rt.scheme, Host: rt.Upstream.Host, RawQuery: in.RawQuery, ForceQuery: in.ForceQuery}
+func (r *route) target(in *url.URL, path string) *url.URL {
+	out := &url.URL{Scheme: r.scheme, Host: r.Upstream.Host, RawQuery: in.RawQuery, ForceQuery: in.ForceQuery}
 	if path == "*" {
 		out.Path = path
 		return out
 	}
-	out.RawPath = rt.basePath + path
+	out.RawPath = r.basePath + path
 	out.Path = out.RawPath
 	if strings.Contains(out.RawPath, "%") {
 		if p, err := url.PathUnescape(out.RawPath); err == nil { // always: ForwardPath gives valid escapes

@@ -47,7 +47,7 @@ var allSettings = []setting{
 		set: text(func(s *settings) *string { return &s.Domain })},
 	{name: "dry_run", flag: true, help: "count and report, but deny nothing",
 		set: toggle(func(s *settings) *bool { return &s.DryRun })},
-	{name: "listen", arg: "ADDRESS", flag: true, help: "where the gateway listens (default " + serve.DefaultListen + ")",
+	{name: "listen", arg: "ADDRESS", flag: true, help: "where the gateway listens, also unix:/path (default " + serve.DefaultListen + ")",
 		set: address(func(s *settings) *string { return &s.Listen })},
 	{name: "http_listen", arg: "ADDRESS", flag: true, list: true,
 		help: "where others ask for decisions, also unix:/path, or off (default " + serve.DefaultHTTPListen + " without --upstream, else off)",

@@ -1,9 +1,16 @@
 package serve
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,4 +101,27 @@ func TestC78ProbesOnBothPorts(t *testing.T) {
 	f = start(t, perMinute("d", 1), Config{ExemptPaths: []string{}}, Deps{})
 	f.ask(c, "GET", "/healthz").want(t, "with nothing exempt", 200)
 	f.ask(c, "GET", "/healthz").want(t, "with nothing exempt, again", 429)
+}
+
+// TestGatewayOnASocket: it serves there as on a port, and leaves nothing behind.
+func TestGatewayOnASocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "gateway.sock")
+	s, err := Start(Config{Text: perMinute("d", 1), TextName: "rules", Upstream: says(t, "here"), Listen: "unix:" + socket, AdminListen: Off},
+		Deps{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}}
+	if got := do(t, c, "GET", "http://gateway/"); got.status != 200 || got.body != "here" {
+		t.Errorf("a call on the socket = %d %q, want 200 here", got.status, got.body)
+	}
+	do(t, c, "GET", "http://gateway/").want(t, "the second", 429)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is left behind: %v", err)
+	}
 }
