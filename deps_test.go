@@ -66,7 +66,7 @@ var layers = map[string]layer{
 	"internal/proxytest":   {[]string{"*"}, "only tests import it"},
 	"internal/gwbench":     {[]string{"internal/rlsbench"}, "measures gateways from outside"},
 	"internal/redistest":   {nil, "starting servers needs nothing of ours"},
-	"internal/faults":      {[]string{"rule"}, "tests of the whole with real faults; it has no code"},
+	"internal/faults":      {[]string{"rule", "identity", "httplimit"}, "tests of the whole with real faults; it has no code"},
 	"internal/refmodel":    {[]string{"."}, "a second opinion shares no code with the first"},
 	"cmd/caudal":           {[]string{"internal/serve", "internal/cli"}, "main is signals and exit codes"},
 }

@@ -130,6 +130,26 @@ var queueRefundRows = []row{
 		},
 	},
 	{
+		name: "Cancel/TheTailUnderASlowerLimit", refunds: true,
+		rule: "when the limit was made slower while calls wait, a cancelled tail goes back to its own first turn, and not behind those of others",
+		run: func(s *script) {
+			fast, slow := s.limit("10/10s leaky_bucket queue 20"), s.limit("1/10s leaky_bucket queue 20")
+			for range 6 {
+				s.take(s.start, fast, "k", 1) // at 0 to 5 s
+			}
+			tail := s.take(s.start, fast, "k", 3) // at 6, 7 and 8 s
+			s.take(s.start, slow, "k", 0)
+			r := cancelOf(tail.Receipt)
+			r.N = 2
+			s.refund(s.start, r, nil)
+			for i, want := range []int{7, 17} {
+				if d := s.take(s.start, slow, "k", 1); d.Delay != seconds(want) {
+					s.wrong("call %d: %s, want a delay of %d s", i+1, show(d), want)
+				}
+			}
+		},
+	},
+	{
 		name: "Cancel/C92ClientsThatHangUp", refunds: true, shortLived: false,
 		rule: "20 calls at once, 15 of them cancel: their turns go to later callers, none of which waits behind the cancelled",
 		run: func(s *script) {

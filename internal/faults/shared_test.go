@@ -12,7 +12,7 @@ import (
 	"github.com/caudal-dev/caudal/redisstore"
 )
 
-func openStore(t *testing.T, url string) *redisstore.Store {
+func openStore(t testing.TB, url string) *redisstore.Store {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
