@@ -122,7 +122,7 @@ func (s *Store) command(ses *session, q *ask, full bool, now string) rueidis.Com
 	if len(q.keys) == 1 {
 		return call(ses, s.scripts.oneFor(q.forms), full, q.keys, appendNow(q.args, now))
 	}
-	args := append([]string{now, string([]byte{byte(len(q.keys))})}, q.args...)
+	args := append([]string{now, string([]byte{byte(len(q.keys)), 1})}, q.args...)
 	return call(ses, s.scripts.batchFor(q.forms), full, q.keys, args)
 }
 

@@ -80,12 +80,8 @@ func TestLeasesGoBackOnClose(t *testing.T) {
 		}
 		const spent = 300
 		first, second := open(t, r.URL(), redisstore.Options{}), open(t, r.URL(), redisstore.Options{})
-		var d caudal.Decision
 		for range spent {
-			d = take(t, first, caudal.Instant{}, l, "k", 1)
-		}
-		if d.Remaining != 10_000-spent { // it is alone
-			t.Errorf("%s: the holder says %d remain, want all but the %d spent", limit, d.Remaining, spent)
+			take(t, first, caudal.Instant{}, l, "k", 1)
 		}
 		if d := take(t, second, caudal.Instant{}, l, "k", 0); d.Remaining > 10_000-spent {
 			t.Errorf("%s: %d remain for others while a lease is out, want at most what is not spent", limit, d.Remaining)

@@ -116,9 +116,10 @@ func (h *history) note(client int, in request2, allowed bool, call, back time.Du
 // for both counters.
 func (h *history) run(t *testing.T, stores []caudal.Store, n, both int, refunds bool) {
 	var wg sync.WaitGroup
+	seed := uint64(len(h.ops)) // nobody asks yet
 	for c := range 2 * len(stores) {
 		wg.Go(func() {
-			pick := rand.New(rand.NewPCG(uint64(c), uint64(len(h.ops))))
+			pick := rand.New(rand.NewPCG(uint64(c), seed))
 			s := stores[c%len(stores)]
 			for range n {
 				cost := room{1 + pick.Uint64N(3), 0}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/caudal-dev/caudal"
 )
 
 // How much is asked together: this many script calls are under way at a time, each
@@ -147,31 +149,77 @@ func (s *Store) askShared(batch []*waiter) {
 		close(sent[0].done)
 		return
 	}
-	sc, keys, args := s.join(sent)
+	groups := alike(sent)
+	sc, keys, args := s.join(groups)
 	msg, err := s.exec(ctx, ses, "take", func(full bool) rueidis.Completed { return call(ses, sc, full, keys, args) })
 	var list []rueidis.RedisMessage
 	if err == nil {
-		if list, err = msg.ToArray(); err != nil || len(list) != len(sent)+1 {
+		if list, err = msg.ToArray(); err != nil || len(list) != len(groups)+1 {
 			err = unreadable("take")
 		}
 	}
-	for i, w := range sent {
-		if err != nil {
-			w.ask.err = err
-		} else {
-			s.readPart(ctx, ses, w.ask, list[0], list[i+1])
+	for i, g := range groups {
+		for n, w := range g {
+			switch {
+			case err != nil:
+				w.ask.err = err
+			case len(g) == 1:
+				s.readPart(ctx, ses, w.ask, list[0], list[i+1])
+			default:
+				s.readShare(ctx, ses, w.ask, list[0], list[i+1], n)
+			}
+			close(w.done)
 		}
-		close(w.done)
 	}
 }
 
-// join makes one script call of several asks.
-func (s *Store) join(batch []*waiter) (sc *script, keys, args []string) {
-	forms, sizes := 0, make([]byte, 0, len(batch))
-	keys, args = make([]string, 0, len(batch)), make([]string, 2, 2+len(batch))
-	for _, w := range batch {
+// readShare takes what the script said to the n-th of several who asked the same.
+// It stops with the first who is denied; who comes after is told the same.
+func (s *Store) readShare(ctx context.Context, ses *session, q *ask, head, part rueidis.RedisMessage, n int) {
+	text, err := part.ToString()
+	if err != nil || len(text) == 0 || len(text)%verdictSize != 0 {
+		s.readPart(ctx, ses, q, head, part) // an error, or boundaries that are missing: for all of them
+		return
+	}
+	now, err := head.ToString()
+	if err != nil || len(now) != nowSize {
+		q.err = unreadable("take")
+		return
+	}
+	from := min(n*verdictSize, len(text)-verdictSize)
+	q.err, q.now, q.verdicts = nil, parseNow(now), text[from:from+verdictSize]
+}
+
+// alike puts those together who ask the same of one counter, in the order in which
+// they came: the script reads and writes it once for all of them. Logs are not read
+// whole, and are asked one by one.
+func alike(batch []*waiter) [][]*waiter {
+	groups := make([][]*waiter, 0, len(batch))
+	seen := make(map[string]int, len(batch))
+	for i, w := range batch {
+		if len(w.ask.keys) > 1 || w.ask.forms == 1<<form(caudal.SlidingLog) {
+			groups = append(groups, batch[i:i+1:i+1])
+			continue
+		}
+		name := w.ask.keys[0] + w.ask.args[0]
+		if n, ok := seen[name]; ok {
+			groups[n] = append(groups[n], w)
+			continue
+		}
+		seen[name] = len(groups)
+		groups = append(groups, batch[i:i+1:i+1])
+	}
+	return groups
+}
+
+// join makes one script call of several asks, each of which may be asked by several.
+func (s *Store) join(groups [][]*waiter) (sc *script, keys, args []string) {
+	forms, sizes := 0, make([]byte, 0, 2*len(groups))
+	keys, args = make([]string, 0, len(groups)), make([]string, 2, 2+len(groups))
+	for _, g := range groups {
+		w := g[0]
 		forms |= w.ask.forms
-		sizes = append(sizes, byte(len(w.ask.keys)))
+		sizes = append(sizes, byte(len(w.ask.keys)), byte(len(g)))
 		keys = append(keys, w.ask.keys...)
 		args = append(args, w.ask.args...)
 	}

@@ -4,7 +4,8 @@
 -- KEYS     one counter per limit, request by request; limits that share a counter
 --          name it each
 -- ARGV[1]  now in microseconds, or empty: the server's time
--- ARGV[2]  one byte per request: how many limits it has
+-- ARGV[2]  two bytes per request: how many limits it has, and how many callers ask
+--          the same (of several limits: 1)
 -- ARGV[3..]  request by request: of one limit, the limit, packed as the head of its
 --          algorithm's file says. Of several, first their modes, one letter each (e
 --          enforce, s shadow, q quota; capital when the limit shares its counter
@@ -13,7 +14,8 @@
 --          with what each limit by itself charges
 --
 -- Reply: a list: now i8; then of each request a string with flags to fraction once
--- per limit, 26 bytes each, as one.lua has them. Or an error, or a number: the
+-- per limit, 26 bytes each, as one.lua has them; once per caller, in order, where
+-- several ask the same, and only up to the first who is denied. Or an error, or a number: the
 -- instant for which boundaries are missing, of several limits in a list with the
 -- place of the one that lacks them; all say that this request alone has changed
 -- nothing (but where the server refused to write half way).
@@ -56,6 +58,32 @@ local function single(key, p)
   if not flags then return refuse(remaining) end
   write(key, value, fresh)
   return pack('>BI5i8i8I4', flags, remaining, x, reset, frac)
+end
+
+local ask = call
+
+-- same decides n callers who ask the same of one counter, one after the other, each
+-- as if alone, but the counter is read and written once. After one who is denied
+-- nothing has changed, so the rest are denied likewise. For counters whose value is
+-- read whole and written whole.
+local function same(key, p, n)
+  local take, held = TAKES[byte(p)], call('GET', key)
+  local out, last, fresh = {}, nil, now
+  call = function(command, ...)
+    if command == 'GET' then return held end
+    return ask(command, ...)
+  end
+  for i = 1, n do
+    local flags, remaining, x, reset, frac, value, later = take(now, key, p)
+    if not flags then return refuse(remaining) end
+    fresh = later
+    if value then held, last = value, value end
+    out[i] = pack('>BI5i8i8I4', flags, remaining, x, reset, frac)
+    if flags % 2 == 0 and not value then break end
+  end
+  call = ask
+  write(key, last, fresh)
+  return table.concat(out)
 end
 
 -- together decides n limits whose counters are KEYS[k + 1] and on. First every
@@ -113,10 +141,15 @@ local function together(k, n, a)
 end
 
 local replies, k, a, sizes = { pack('>i8', now) }, 0, 3, ARGV[2]
-for i = 1, #sizes do
-  local n, ok, reply = byte(sizes, i), nil, nil
+for i = 1, #sizes / 2 do
+  local n, asked, ok, reply = byte(sizes, 2 * i - 1), byte(sizes, 2 * i), nil, nil
   if n == 1 then
-    ok, reply = pcall(single, KEYS[k + 1], ARGV[a])
+    if asked > 1 then
+      ok, reply = pcall(same, KEYS[k + 1], ARGV[a], asked)
+      call = ask
+    else
+      ok, reply = pcall(single, KEYS[k + 1], ARGV[a])
+    end
     a = a + 1
   else
     ok, reply = pcall(together, k, n, a)
