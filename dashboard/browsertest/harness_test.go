@@ -46,7 +46,7 @@ descriptors:
   - key: path
     value: /search
     shadow_mode: true
-    rate_limit: { name: search, unit: minute, requests_per_unit: 600, burst: 40 }
+    rate_limit: { name: search, unit: minute, requests_per_unit: 120, burst: 10 }
 `
 
 // caudal is a server under test with an upstream behind it.

@@ -19,7 +19,7 @@ func TestScreenshots(t *testing.T) {
 	if into == "" {
 		t.Skip("make screenshots takes the pictures of docs/")
 	}
-	c := start(t, serve.Config{Store: redistest.Start(t).URL()})
+	c := start(t, serve.Config{Store: redistest.Start(t).URL(), StoreTimeout: time.Second})
 	c.load()
 	pages := map[string]*page{}
 	for name, size := range map[string][2]int64{"light": {1240, 1180}, "dark": {1240, 1180}, "phone": {390, 1180}} {
@@ -35,6 +35,7 @@ func TestScreenshots(t *testing.T) {
 	for name, p := range pages {
 		p.do(chromedp.SetValue("#key", "api_key=greedy"), chromedp.Click("#look button"))
 		p.wait("the key's counter", `document.querySelector("#found .counter")`)
+		eval[bool](p, `document.activeElement.blur(), scrollTo(0, 0), true`)
 		picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 		if err != nil {
 			t.Fatal(err)

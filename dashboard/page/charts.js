@@ -3,6 +3,7 @@
 
 const chartSeconds = 15 * 60;
 const sparkSeconds = 60;
+const chartLeast = 2 * 60; // what the chart spans at least, while less is known
 
 // Chart shows the decisions of the last 15 minutes.
 class Chart {
@@ -43,6 +44,13 @@ class Chart {
     else this.draw();
   }
 
+  // span is from the first second that is known, or a little before, to the last.
+  span() {
+    const last = this.times[this.times.length - 1] || 0;
+    const first = this.times[this.allowed.findIndex((n) => n !== null)] || last;
+    return [Math.min(first, last - chartLeast), last];
+  }
+
   // draw makes the plot anew, in the colours of the theme.
   draw() {
     const style = getComputedStyle(document.documentElement);
@@ -52,8 +60,8 @@ class Chart {
     if (this.plot) this.plot.destroy();
     this.plot = new uPlot({
       ...this.size(), legend: { show: false }, cursor: { show: false }, padding: [8, 4, 0, 0],
-      scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.15 || 0, 1)] } },
-      axes: [{ ...axis, values: [[60, "{HH}:{mm}", null, null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] }, { ...axis, size: 46 }],
+      scales: { x: { range: () => this.span() }, y: { range: (_, low, high) => [0, Math.max(high * 1.15 || 0, 1)] } },
+      axes: [{ ...axis, size: 30, values: [[60, "{HH}:{mm}", null, null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] }, { ...axis, size: 46 }],
       series: [{}, line("--allowed"), line("--denied")],
     }, [this.times, this.allowed, this.denied], this.box);
   }
@@ -97,6 +105,7 @@ class Spark {
       this.lines[i].setAttribute("points", list.map((n, x) => x + "," + (24.5 - 23 * n / most).toFixed(1)).join(" "));
     });
     const sum = (list) => list.reduce((a, b) => a + b, 0);
+    this.lines[1].toggleAttribute("hidden", sum(this.denied) === 0);
     this.svg.setAttribute("aria-label", sum(this.all) + " calls in the last minute, " + sum(this.denied) + " denied");
   }
 }

@@ -276,6 +276,7 @@ function counter(c) {
   const meter = element("meter");
   meter.max = Math.max(c.limit, 1);
   meter.value = c.used;
+  [meter.low, meter.high, meter.optimum] = [0.6 * meter.max, 0.95 * meter.max, 0];
   meter.setAttribute("aria-label", c.rule + ": " + c.used + " of " + c.limit + " used");
   box.append(ends, meter, element("div", c.words, "quiet"));
   if (c.denies) box.append(element("div", "Denied: " + c.denies, "why"));

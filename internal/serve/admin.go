@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
 	"time"
 
 	"github.com/caudal-dev/caudal/dashboard"
@@ -38,7 +37,7 @@ func (s *Server) adminHandler() http.Handler {
 // memory and takes time.
 func fromHere(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !peer.Addr().Unmap().IsLoopback() {
+		if !admin.FromHere(r) {
 			http.Error(w, "profiles are for clients on this machine: use 127.0.0.1, or a tunnel to it", http.StatusForbidden)
 			return
 		}
