@@ -34,12 +34,13 @@ test: deps lint ## what must pass before a change goes in
 	@if command -v chromium >/dev/null; then $(MAKE) --no-print-directory test-browser; else echo "no chromium: make test-browser is left out"; fi
 
 .PHONY: test-browser
+# -mod=mod: the module follows what caudal itself needs.
 test-browser: ## look at the dashboard in headless Chromium
-	cd dashboard/browsertest && go vet ./... && go test -count=1 -timeout 20m ./...
+	cd dashboard/browsertest && go test -mod=mod -count=1 -timeout 20m ./...
 
 .PHONY: screenshots
 screenshots: ## take the pictures of the dashboard in docs/
-	cd dashboard/browsertest && CAUDAL_SCREENSHOTS=$(CURDIR)/docs go test -count=1 -timeout 20m -run Screenshots .
+	cd dashboard/browsertest && CAUDAL_SCREENSHOTS=$(CURDIR)/docs go test -mod=mod -count=1 -timeout 20m -run Screenshots .
 
 .PHONY: examples
 examples: ## test the Go programs in examples/, a module of its own
