@@ -74,7 +74,7 @@ function showFigures(s, now) {
   const t = s.traffic;
   const total = t.allowed + t.denied;
   set("per-second", number(total));
-  set("per-second-more", t.shadow > 0 ? number(t.shadow) + "/s in shadow" : "mean of 10 s");
+  set("per-second-more", "over all limits" + (t.shadow > 0 ? ", " + number(t.shadow) + "/s in shadow" : ", mean of 10 s"));
   set("share", total > 0 ? number(100 * t.denied / total) + " %" : "0 %");
   set("share-more", number(t.denied) + " per second" + (s.enforcement.blocks ? ", " + s.enforcement.blocks + " blocked by hand" : ""));
   set("p99", micros(s.latency.p99));
