@@ -194,7 +194,8 @@ func TestRefundOfTheTailUnderASlowerLimitKeepsTurnsApart(t *testing.T) {
 			for k := range 5 - n {
 				given[tail.Delay+time.Duration(k)*20*time.Millisecond] = true
 			}
-			s, _ = s.Take(slow, now, 0)
+			s, behind := s.Take(slow, now, 1)
+			s = s.Refund(behind.Receipt, now, 1) // the queue counts by the slower limit now
 			s = s.Refund(tail.Receipt, now, n)
 			for range 4 {
 				var d caudal.Decision
