@@ -137,7 +137,7 @@ var queueRefundRows = []row{
 			for range 6 {
 				s.take(s.start, fast, "k", 1) // at 0 to 5 s
 			}
-			tail := s.take(s.start, fast, "k", 3) // at 6, 7 and 8 s
+			tail := s.take(s.start, fast, "k", 3)                                   // at 6, 7 and 8 s
 			s.refund(s.start, cancelOf(s.take(s.start, slow, "k", 1).Receipt), nil) // the queue counts by the slower limit now
 			r := cancelOf(tail.Receipt)
 			r.N = 2
