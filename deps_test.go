@@ -55,7 +55,7 @@ var layers = map[string]layer{
 
 	"internal/benchreport": {nil, "reads the output of go test -bench"},
 	"internal/rlsbench":    {nil, "a client of a published protocol knows nothing of who serves it"},
-	"internal/metrics":     {[]string{".", "rule", "identity", "control", "httplimit", "internal/topk"}, "metrics are one observer among others; identity says how values are hashed"},
+	"internal/metrics":     {[]string{".", "rule", "shed", "identity", "control", "httplimit", "internal/topk"}, "metrics are one observer among others; identity says how values are hashed"},
 	"internal/topk":        {nil, "counting needs nothing of ours"},
 	"internal/admin":       {[]string{".", "rule", "identity", "control", "httplimit"}, "answers operators from what it is handed"},
 	"internal/spell":       {nil, "words need nothing of ours"},

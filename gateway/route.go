@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -48,12 +49,24 @@ type Route struct {
 // Shed are the settings of load shedding on a route. Each route that sheds finds a
 // limit of its own.
 type Shed struct {
-	// Enabled turns it on.
-	Enabled bool
+	// Enabled turns it on. On a Route, Disabled turns it off where Options turn it on.
+	Enabled, Disabled bool
 	// Options say how; see package shed.
 	Options shed.Options
 	// PlanWeights says how much more than others the clients of a plan may have.
 	PlanWeights map[string]uint32
+}
+
+// or gives the settings with those that are zero taken from others.
+func (s Shed) or(others Shed) Shed {
+	s.Enabled = (s.Enabled || others.Enabled) && !s.Disabled
+	if reflect.ValueOf(s.Options).IsZero() {
+		s.Options = others.Options
+	}
+	if s.PlanWeights == nil {
+		s.PlanWeights = others.PlanWeights
+	}
+	return s
 }
 
 // maxRoutes bounds how many routes are looked through for a request.
@@ -166,9 +179,7 @@ func (r *Route) inherit(o *Options) {
 	if r.Exempt == nil {
 		r.Exempt = o.Exempt
 	}
-	if !r.Shed.Enabled {
-		r.Shed = o.Shed
-	}
+	r.Shed = r.Shed.or(o.Shed)
 }
 
 // route is a Route at work.

@@ -16,4 +16,8 @@ var rows = []row{
 	{what: "full GC with 1 M token-bucket keys", bench: "BenchmarkMemory1M", unit: "GC-ms", bar: figure(10), goal: figure(5)},
 	{what: "metrics and the busiest keys: added to an allowed decision (1 is 15 % or 10 ns)", bench: "BenchmarkDecision/allowed", unit: "of-allowance", bar: figure(1), goal: figure(0.5)},
 	{what: "the same, to a denied one", bench: "BenchmarkDecision/denied", unit: "of-allowance", bar: figure(1), goal: figure(0.5)},
+	{what: "three times the upstream's capacity: critical calls lost", bench: "BenchmarkOverload/priorities", unit: "critical-lost-%", bar: figure(5), goal: figure(1)},
+	{what: "the same: capacity of the upstream lost", bench: "BenchmarkOverload/priorities", unit: "capacity-lost-%", bar: figure(10), goal: figure(5)},
+	{what: "the same: p99 of critical calls (a call alone: 50 ms)", bench: "BenchmarkOverload/priorities", unit: "critical-p99-ms", bar: figure(500), goal: figure(250)},
+	{what: "one client makes 90 % of that load: calls of the 99 others lost", bench: "BenchmarkOverload/clients", unit: "light-lost-%", bar: figure(5), goal: figure(1)},
 }

@@ -192,9 +192,6 @@ func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		name := unknown.GetSpecifiedName()
-		if isLater(settingName(name)) {
-			return usagef("leave it out until then", "flag --%s is known but does not act in this version yet", name)
-		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := nearest(name, names); near != "" {

@@ -133,9 +133,6 @@ func (r *configReader) unknown(key *yaml.Node) {
 	}
 	hint := "caudal serve --help lists the settings"
 	switch near := nearest(settingName(name), names); {
-	case isLater(name):
-		r.fail(key, name, "leave it out until then", "is known but does not act in this version yet")
-		return
 	case near != "":
 		hint = "did you mean " + near + "?"
 	case name == "tls":
@@ -169,6 +166,17 @@ func (r *configReader) value(s *setting, key, value *yaml.Node) {
 // texts gives the values of a setting as written.
 func (r *configReader) texts(s *setting, n *yaml.Node) ([]string, bool) {
 	switch {
+	case n.Kind == yaml.MappingNode && s.pairs && len(n.Content) > 0:
+		var all []string
+		for i := 0; i < len(n.Content); i += 2 {
+			name, value := n.Content[i], n.Content[i+1]
+			if name.Kind != yaml.ScalarNode || value.Kind != yaml.ScalarNode || value.Tag == "!!null" {
+				r.fail(name, s.name, "write name: value for each", "holds something that is no plain value")
+				return nil, false
+			}
+			all = append(all, name.Value+"="+value.Value)
+		}
+		return all, true
 	case n.Kind == yaml.SequenceNode && s.list && len(n.Content) > 0:
 		var all []string
 		for _, item := range n.Content {

@@ -134,11 +134,6 @@ func caudalEnv(environ []string) map[string]string {
 }
 
 func applyEnv(s *settings, env map[string]string) error {
-	for _, name := range laterSettings {
-		if env[strings.ToUpper(name)] != "" {
-			return usagef("unset it until then", "%s%s is known but does not act in this version yet", envPrefix, strings.ToUpper(name))
-		}
-	}
 	for i := range allSettings {
 		setting := &allSettings[i]
 		value, ok := env[strings.ToUpper(setting.name)]

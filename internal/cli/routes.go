@@ -29,6 +29,7 @@ var routeSettings = []setting{
 	{name: "max_body_bytes", help: "the longest body of a request, or off", set: bodyBound},
 	{name: "retries", help: "how often a call is tried again that the upstream failed", set: retries(func(s *settings) *gateway.Retries { return &s.route.Retries })},
 	{name: "retry_statuses", list: true, help: "statuses that are tried again", set: retryStatuses(func(s *settings) *gateway.Retries { return &s.route.Retries })},
+	{name: "shed", help: "refuse the least important calls while this upstream is overloaded", set: shedRoute},
 	{name: "exempt_paths", list: true, help: "paths that are never limited, or none", set: exemptPaths(func(s *settings) *[]string { return &s.route.Exempt })},
 }
 

@@ -24,14 +24,15 @@ type settings struct {
 // setting is one of them. It has one name everywhere: admin_listen in caudal.yaml,
 // --admin-listen as a flag, CAUDAL_ADMIN_LISTEN in the environment.
 type setting struct {
-	name string
-	arg  string // what stands for the value in usage; empty for a switch
-	help string
-	flag bool // whether there is a flag, too
-	list bool // whether it takes several values
-	path bool // whether the values are paths
-	set  func(*settings, []string) error
-	tree bool // whether it is more than plain values; only caudal.yaml can hold it
+	name  string
+	arg   string // what stands for the value in usage; empty for a switch
+	help  string
+	flag  bool // whether there is a flag, too
+	list  bool // whether it takes several values
+	path  bool // whether the values are paths
+	set   func(*settings, []string) error
+	pairs bool // whether its values are name=value, which caudal.yaml writes as a mapping
+	tree  bool // whether it is more than plain values; only caudal.yaml can hold it
 }
 
 // The settings, in the order in which usage lists them.
@@ -190,17 +191,17 @@ var allSettings = []setting{
 	{name: "max_body_bytes", arg: "N", help: "the longest body of a request (default no bound)",
 		set: number(1, maxBody, func(s *settings) *int64 { return &s.MaxBodyBytes })},
 	{name: "secret_file", arg: "FILE", path: true, help: "what receipts and visitors' cookies are signed with; the same for all instances (default random)", set: secretFile},
+	{name: "shed", help: "refuse the least important calls while an upstream is overloaded; see docs/overload.md",
+		set: toggle(func(s *settings) *bool { return &s.Shed.Enabled })},
+	{name: "shed_max_limit", arg: "N", help: "the most calls that may be under way at an upstream then (default 1000)",
+		set: number(1, 1<<16, func(s *settings) *int { return &s.Shed.Options.MaxLimit })},
+	{name: "shed_max_wait", arg: "TIME", help: "how long a call may wait for room (default 100ms)",
+		set: duration(false, func(s *settings) *time.Duration { return &s.Shed.Options.MaxWait })},
+	{name: "plan_weights", arg: "PLAN=N", list: true, pairs: true, help: "how much more than others the clients of a plan may have then (default 1)", set: planWeights},
+	{name: "reserves", arg: "PRIORITY=PERCENT", list: true, pairs: true, help: "room of a priority's own (default critical=10)", set: reserves},
 	{name: "shutdown_timeout", arg: "TIME", help: "how long calls under way may take at the end (default 25s)",
 		set: duration(false, func(s *settings) *time.Duration { return &s.ShutdownTimeout })},
 }
-
-// laterSettings are known, but this version does not act on them. They are
-// refused: a setting that looks in force and is not would be worse.
-var laterSettings = []string{
-	"plan_weights", "reserves",
-}
-
-func isLater(name string) bool { return slices.Contains(laterSettings, name) }
 
 func findSetting(name string) *setting {
 	return findIn(allSettings, name)

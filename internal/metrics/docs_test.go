@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caudal-dev/caudal/control"
+	"github.com/caudal-dev/caudal/shed"
 )
 
 // TestDocsNameEveryMetric holds the table of docs/operating.md against what a
@@ -26,8 +27,19 @@ func TestDocsNameEveryMetric(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+<<<<<<< HEAD
 	m.SetRules(load(t, twoRules+"    concurrency: { max: 2 }\n"+
 		"  - key: path\n    rate_limit: { unit: second, requests_per_unit: 5, algorithm: leaky_bucket, queue: 9 }\n"), "abc", time.Now())
+=======
+	shedder, err := shed.New(shed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Register(Shedding{"*/": shedder}); err != nil {
+		t.Fatal(err)
+	}
+	m.SetRules(load(t, twoRules+"    concurrency: { max: 2 }\n"), "abc", time.Now())
+>>>>>>> f762e86 (cli, serve, metrics, docs: load shedding as settings, with its figures)
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -60,6 +60,8 @@ type Config struct {
 	// ExemptPaths are never limited; see gateway.Options. Nil is DefaultExempt, an
 	// empty list none.
 	ExemptPaths []string
+	// Shed says whether and how load is shed on all routes; see gateway.Options.
+	Shed gateway.Shed
 
 	// Listen is the gateway's address, AdminListen that of /metrics and the like,
 	// or Off.

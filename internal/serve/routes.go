@@ -7,6 +7,7 @@ import (
 	"github.com/caudal-dev/caudal/gateway"
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
+	"github.com/caudal-dev/caudal/internal/metrics"
 	"github.com/caudal-dev/caudal/rule"
 )
 
@@ -78,7 +79,7 @@ func (s *Server) newGateway(resolver *identity.Resolver) (*gateway.Gateway, erro
 	}
 	options := gateway.Options{Upstream: c.Upstream, UpstreamHost: c.UpstreamHost, Limits: s.metrics.Time(s.decider),
 		Identity: resolver, NewVisitors: newcomers, Timeouts: c.UpstreamTimeouts, MaxBody: c.MaxBodyBytes,
-		BodyTimeout: c.BodyTimeout, SendTimeout: c.SendTimeout, Retries: c.Retries, Exempt: c.ExemptPaths, Logger: s.log}
+		BodyTimeout: c.BodyTimeout, SendTimeout: c.SendTimeout, Retries: c.Retries, Exempt: c.ExemptPaths, Shed: c.Shed, Logger: s.log}
 	for _, r := range c.Routes {
 		if r.Domain != "" {
 			r.Limits = s.metrics.Time(s.routeDeciders[r.Domain])
@@ -88,6 +89,11 @@ func (s *Server) newGateway(resolver *identity.Resolver) (*gateway.Gateway, erro
 	g, err := gateway.New(options)
 	if err != nil {
 		return nil, &Error{What: err.Error()}
+	}
+	if shedders := g.Shedders(); len(shedders) > 0 {
+		if err := s.metrics.Register(metrics.Shedding(shedders)); err != nil {
+			return nil, err
+		}
 	}
 	return g, nil
 }
