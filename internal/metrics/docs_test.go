@@ -27,10 +27,6 @@ func TestDocsNameEveryMetric(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-<<<<<<< HEAD
-	m.SetRules(load(t, twoRules+"    concurrency: { max: 2 }\n"+
-		"  - key: path\n    rate_limit: { unit: second, requests_per_unit: 5, algorithm: leaky_bucket, queue: 9 }\n"), "abc", time.Now())
-=======
 	shedder, err := shed.New(shed.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -38,8 +34,8 @@ func TestDocsNameEveryMetric(t *testing.T) {
 	if err := m.Register(Shedding{"*/": shedder}); err != nil {
 		t.Fatal(err)
 	}
-	m.SetRules(load(t, twoRules+"    concurrency: { max: 2 }\n"), "abc", time.Now())
->>>>>>> f762e86 (cli, serve, metrics, docs: load shedding as settings, with its figures)
+	m.SetRules(load(t, twoRules+"    concurrency: { max: 2 }\n"+
+		"  - key: path\n    rate_limit: { unit: second, requests_per_unit: 5, algorithm: leaky_bucket, queue: 9 }\n"), "abc", time.Now())
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
