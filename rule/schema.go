@@ -164,6 +164,9 @@ func (s *keySpecs) hint(name string) string {
 	if near := nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
 	}
+	if s == concurrencyKeys && name == "accuracy" {
+		return "leave it out: a permit is held while its call runs, so it cannot be handed out ahead in a batch"
+	}
 	for _, other := range []*keySpecs{fileKeys, descriptorKeys, limitKeys, costKeys, countKeys, denyKeys, concurrencyKeys} {
 		if _, ok := other.find(name); ok {
 			return name + " belongs in " + other.of
