@@ -100,6 +100,10 @@ func printLimits(w io.Writer, set *rule.Set) error {
 			fmt.Fprintf(table, "%s\t%s\t%s\n", l.Name, words, worst)
 			limits++
 		}
+		for _, l := range d.Concurrencies() {
+			fmt.Fprintf(table, "%s\t%s\tat most %d at once\n", l.Name, l.Compiled.Concurrency(), l.Compiled.Max())
+			limits++
+		}
 		if err := table.Flush(); err != nil {
 			return err
 		}

@@ -17,8 +17,19 @@ type (
 		Errors   []problem     `json:"errors"`
 	}
 	checkDomain struct {
-		Name   string       `json:"name"`
-		Limits []checkLimit `json:"limits"`
+		Name        string             `json:"name"`
+		Limits      []checkLimit       `json:"limits"`
+		Concurrency []checkConcurrency `json:"concurrency,omitempty"`
+	}
+	checkConcurrency struct {
+		Name         string  `json:"name"`
+		Path         string  `json:"path"`
+		File         string  `json:"file"`
+		Line         int     `json:"line"`
+		Column       int     `json:"column"`
+		Mode         string  `json:"mode"` // enforce or shadow
+		Max          uint64  `json:"max"`
+		LeaseSeconds float64 `json:"lease_seconds"`
 	}
 	checkLimit struct {
 		Name      string      `json:"name"`
@@ -72,6 +83,13 @@ func checkJSON(s Streams, o checkOptions, set *rule.Set, warnings []rule.Warning
 		domain := checkDomain{Name: d.Name(), Limits: []checkLimit{}}
 		for _, l := range d.Limits() {
 			domain.Limits = append(domain.Limits, limitJSON(l))
+		}
+		for _, l := range d.Concurrencies() {
+			c := checkConcurrency{l.Name, l.Path, l.Position.File, l.Position.Line, l.Position.Column, "enforce", l.Compiled.Max(), l.Compiled.Lease().Seconds()}
+			if l.Shadow {
+				c.Mode = "shadow"
+			}
+			domain.Concurrency = append(domain.Concurrency, c)
 		}
 		report.Domains = append(report.Domains, domain)
 	}
