@@ -2,6 +2,7 @@ package shed_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -141,6 +142,14 @@ func (r run) simulate(t *testing.T, sources []source) []tally {
 	return tallies
 }
 
+// long gives the length of a simulation: the long one where time is no matter.
+func long(usual, soak time.Duration) time.Duration {
+	if os.Getenv("CAUDAL_SOAK") != "" {
+		return soak
+	}
+	return usual
+}
+
 func constant(capacities float64) func(float64) float64 {
 	return func(float64) float64 { return capacities }
 }
@@ -189,7 +198,7 @@ func TestOverload(t *testing.T) {
 		t.Run(u.name, func(t *testing.T) {
 			sources := fourPriorities()
 			var limits []int
-			r := run{upstream: &u.upstream, load: constant(3), warm: 30 * time.Second, length: 60 * time.Second}
+			r := run{upstream: &u.upstream, load: constant(3), warm: 30 * time.Second, length: long(20*time.Second, time.Minute)}
 			r.each = func(second int, s *shed.Shedder, _ []tally) { limits = append(limits, s.Stats().Limit) }
 			tallies := r.simulate(t, sources)
 			sums := byPriority(sources, tallies)
@@ -226,7 +235,7 @@ func TestLightClients(t *testing.T) {
 				for i := range 99 {
 					sources = append(sources, source{shed.Call{Client: strconv.Itoa(i)}, 0.1 / 99})
 				}
-				r := run{upstream: &u.upstream, load: constant(load), warm: 30 * time.Second, length: 60 * time.Second}
+				r := run{upstream: &u.upstream, load: constant(load), warm: 20 * time.Second, length: long(15*time.Second, time.Minute)}
 				tallies := r.simulate(t, sources)
 				light := tally{}
 				for _, c := range tallies[1:] {
