@@ -25,6 +25,10 @@ const (
 	callTimeout = 2 * time.Second
 )
 
+// ErrShared is wrapped by the error of whatever could not be read from, or said to,
+// the store that all instances share.
+var ErrShared = errors.New("control: the store that all instances share does not answer")
+
 // Shared keeps short notes for all instances. A redisstore.Store is one.
 type Shared interface {
 	// Notes gives all notes by name, and a mark that changes when they do. When
@@ -114,7 +118,7 @@ func (c *Controls) refreshLocked(ctx context.Context) error {
 			c.o.Logger.Warn("blocks and enforcement cannot be read from the store: what was read last stays until its time is over", "error", err)
 		}
 		c.holdLocked()
-		return err
+		return fmt.Errorf("%w: %w", ErrShared, err)
 	}
 	c.deaf = false
 	if notes != nil {
@@ -216,7 +220,7 @@ func (c *Controls) sayLocked(ctx context.Context, write map[string]string, remov
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		if err := c.o.Shared.Note(ctx, write, remove); err != nil {
-			return fmt.Errorf("control: the store that all instances share did not take it: %w", err)
+			return fmt.Errorf("%w: %w", ErrShared, err)
 		}
 	}
 	next := map[string]string{}

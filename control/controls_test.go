@@ -221,7 +221,7 @@ func TestEnforcementComesBackByItself(t *testing.T) {
 		if err := c.Enforce(t.Context(), false, time.Hour); err != nil || !c.Off() {
 			t.Fatalf("Enforce(off) = %v, off %v", err, c.Off())
 		}
-		if got := c.OffUntil(); got.Sub(time.Now()) != time.Hour {
+		if got := c.OffUntil(); time.Until(got) != time.Hour {
 			t.Errorf("OffUntil() = %v, want in an hour", got)
 		}
 		time.Sleep(time.Hour)

@@ -32,7 +32,7 @@ func Answer(w http.ResponseWriter, r *http.Request, limiter *caudal.Limiter, d c
 	if d.Charged || !d.Allowed {
 		out.one[0].Cost = max(1, d.Receipt.Cost)
 	}
-	if o.DryRun {
+	if c.dry() {
 		out.one[0].Mode = caudal.Shadow
 	}
 	out.Calls, out.Decisions = out.one[:], append(out.Decisions[:0], d)

@@ -136,7 +136,7 @@ func EnforcementOf(c *control.Controls) Enforcement {
 
 // statusOf tells a store that is gone from a request that is wrong.
 func statusOf(err error) int {
-	if errors.Unwrap(err) != nil {
+	if errors.Is(err, control.ErrShared) {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusBadRequest
