@@ -90,6 +90,9 @@ func (s *Server) newGateway(resolver *identity.Resolver) (*gateway.Gateway, erro
 	if err != nil {
 		return nil, &Error{What: err.Error()}
 	}
+	if len(g.Shedders()) == 0 && s.decider.Domain().HasPriorities() {
+		s.log.Warn("rules say priorities, and nothing is shed", "hint", "set shed: true, for all or on a route")
+	}
 	if shedders := g.Shedders(); len(shedders) > 0 {
 		if err := s.metrics.Register(metrics.Shedding(shedders)); err != nil {
 			return nil, err
