@@ -18,12 +18,12 @@ import (
 func newBench(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "bench",
-		Short:   "Measure a running server",
-		Example: "  caudal bench rls --domain public-api --descriptor api_key=%d",
+		Short:   "Measure a server or a store",
+		Example: "  caudal bench store\n  caudal bench rls --domain public-api --descriptor api_key=%d",
 		Args:    knownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchRLS(s), newBenchFloor(s), newBenchGateway(s), newBenchProxy(s))
+	cmd.AddCommand(newBenchRLS(s), newBenchFloor(s), newBenchGateway(s), newBenchProxy(s), newBenchStore(s))
 	return cmd
 }
 
