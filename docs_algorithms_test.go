@@ -55,21 +55,22 @@ func (k *key) refund(r caudal.Receipt, now int64) {
 
 var timelineBlock = regexp.MustCompile("(?ms)^```timeline\n(.*?)^```")
 
-// TestAlgorithmsPage runs the timelines of docs/algorithms.md, so that the page
-// says only what is so.
+// TestAlgorithmsPage runs the timelines of the pages on algorithms, so that they
+// say only what is so.
 func TestAlgorithmsPage(t *testing.T) {
-	const page = "docs/algorithms.md"
-	text := string(read(t, page))
-	blocks := timelineBlock.FindAllStringSubmatchIndex(text, -1)
-	if len(blocks) < 8 {
-		t.Fatalf("%s has %d timelines, want at least 8: the search is broken", page, len(blocks))
-	}
-	for _, b := range blocks {
-		first := 1 + strings.Count(text[:b[2]], "\n")
-		run := &timeline{}
-		for i, line := range strings.Split(strings.TrimSuffix(text[b[2]:b[3]], "\n"), "\n") {
-			if err := run.step(line); err != nil {
-				t.Errorf("%s:%d: %q: %v", page, first+i, line, err)
+	for _, page := range []string{"docs/algorithms.md", "docs/es/algoritmos.md"} {
+		text := string(read(t, page))
+		blocks := timelineBlock.FindAllStringSubmatchIndex(text, -1)
+		if len(blocks) < 8 {
+			t.Fatalf("%s has %d timelines, want at least 8: the search is broken", page, len(blocks))
+		}
+		for _, b := range blocks {
+			first := 1 + strings.Count(text[:b[2]], "\n")
+			run := &timeline{}
+			for i, line := range strings.Split(strings.TrimSuffix(text[b[2]:b[3]], "\n"), "\n") {
+				if err := run.step(inEnglish(line)); err != nil {
+					t.Errorf("%s:%d: %q: %v", page, first+i, line, err)
+				}
 			}
 		}
 	}
@@ -216,7 +217,7 @@ func number(s string, fallback int) int {
 // pause from 10:00:50 on: how many calls leave in each ten seconds.
 func TestAlgorithmsPageComparison(t *testing.T) {
 	const start, columns = 10*3600 + 50, 9
-	page := string(read(t, "docs/algorithms.md"))
+	pages := []string{"docs/algorithms.md", "docs/es/elegir.md"}
 	for _, limit := range []string{
 		"60/m burst 20", "60/m fixed_window", "60/m sliding_log", "60/m sliding_window", "60/m leaky_bucket queue 10",
 	} {
@@ -235,8 +236,10 @@ func TestAlgorithmsPageComparison(t *testing.T) {
 		for _, n := range left {
 			row += fmt.Sprintf("%6d", n)
 		}
-		if !strings.Contains(page, row+"\n") {
-			t.Errorf("docs/algorithms.md lacks the row\n%s", row)
+		for _, page := range pages {
+			if !strings.Contains(string(read(t, page)), row+"\n") {
+				t.Errorf("%s lacks the row\n%s", page, row)
+			}
 		}
 	}
 }

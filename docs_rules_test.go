@@ -86,10 +86,10 @@ func TestTestFilesOnPagesPass(t *testing.T) {
 	}
 }
 
-// TestRulesPageIsComplete: docs/rules.md names every key of the format and every
-// code that check prints.
+// TestRulesPageIsComplete: docs/rules.md, also in Spanish, names every key of the
+// format, and every code that check prints.
 func TestRulesPageIsComplete(t *testing.T) {
-	page := string(read(t, "docs/rules.md"))
+	page, spanish := string(read(t, "docs/rules.md")), string(read(t, "docs/es/reglas.md"))
 	var schema struct {
 		Properties map[string]any
 		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
@@ -102,6 +102,9 @@ func TestRulesPageIsComplete(t *testing.T) {
 		for key := range properties {
 			if keys++; !strings.Contains(page, "`"+key+"`") {
 				t.Errorf("docs/rules.md does not name the key %s", key)
+			}
+			if !strings.Contains(spanish, "`"+key+"`") {
+				t.Errorf("docs/es/reglas.md does not name the key %s", key)
 			}
 		}
 	}

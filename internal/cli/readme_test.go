@@ -15,34 +15,45 @@ import (
 	"time"
 )
 
-// block is a fenced block of the README.
+// block is a fenced block of a page.
 type block struct {
+	page           string
 	line           int
 	language, text string
 }
 
 var fencedBlock = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
-func readme(t *testing.T) (blocks []block, text string) {
+// readmes are the pages to begin with, in English and in Spanish.
+var readmes = []string{"README.md", "docs/es/README.md"}
+
+func readPage(t *testing.T, page string) (blocks []block, text string) {
 	t.Helper()
-	data, err := os.ReadFile("../../README.md")
+	data, err := os.ReadFile(filepath.Join("../..", page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text = string(data)
 	for _, m := range fencedBlock.FindAllStringSubmatchIndex(text, -1) {
-		blocks = append(blocks, block{1 + strings.Count(text[:m[0]], "\n"), text[m[2]:m[3]], text[m[4]:m[5]]})
+		blocks = append(blocks, block{page, 1 + strings.Count(text[:m[0]], "\n"), text[m[2]:m[3]], text[m[4]:m[5]]})
 	}
 	return blocks, text
 }
 
-// TestREADME runs every command of the README and compares what it prints with
-// what the README says. Blocks come in four kinds, and each is checked.
+// TestREADME runs every command of the pages and compares what it prints with what
+// the page says. Blocks come in four kinds, and each is checked.
 func TestREADME(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("the README's commands need curl: install it, for example with apt-get install curl")
 	}
-	blocks, _ := readme(t)
+	for _, page := range readmes {
+		t.Run(page, func(t *testing.T) { runPage(t, page) })
+	}
+}
+
+// runPage gives each page a demo of its own, as each uses its limits up.
+func runPage(t *testing.T, page string) {
+	blocks, _ := readPage(t, page)
 	gateway := startDemo(t)
 	dir := t.TempDir()
 	seen := map[string]int{}
@@ -50,8 +61,12 @@ func TestREADME(t *testing.T) {
 		seen[b.language]++
 		switch b.language {
 		case "yaml":
-			if b.text != demoRules {
-				t.Errorf("README.md:%d: these are not the demo's rules; they are\n%s", b.line, demoRules)
+			got, want := b.text, demoRules
+			if page != "README.md" {
+				got, want = withoutComments(got), withoutComments(want)
+			}
+			if got != want {
+				t.Errorf("%s:%d: these are not the demo's rules; they are\n%s", b.page, b.line, demoRules)
 			}
 		case "go":
 			buildProgram(t, b)
@@ -60,22 +75,29 @@ func TestREADME(t *testing.T) {
 		case "console":
 			runConsole(t, b, dir, gateway)
 		default:
-			t.Errorf("README.md:%d: no test knows what to do with a block of %q", b.line, b.language)
+			t.Errorf("%s:%d: no test knows what to do with a block of %q", b.page, b.line, b.language)
 		}
 	}
 	for _, language := range []string{"yaml", "go", "sh", "console"} {
 		if seen[language] == 0 {
-			t.Errorf("README.md has no block of %s: the search is broken", language)
+			t.Errorf("%s has no block of %s: the search is broken", page, language)
 		}
 	}
 }
 
+// withoutComments takes out of YAML what stands in the language of the page.
+func withoutComments(text string) string {
+	return regexp.MustCompile(`(?m) *#.*$`).ReplaceAllString(text, "")
+}
+
 // TestDemoTriesStandInTheREADME keeps the two lists one.
 func TestDemoTriesStandInTheREADME(t *testing.T) {
-	_, text := readme(t)
-	for _, try := range demoTries {
-		if !strings.Contains(text, "\n$ "+try.command+"\n") {
-			t.Errorf("README.md does not have the demo's command\n$ %s", try.command)
+	for _, page := range readmes {
+		_, text := readPage(t, page)
+		for _, try := range demoTries {
+			if !strings.Contains(text, "\n$ "+try.command+"\n") {
+				t.Errorf("%s does not have the demo's command\n$ %s", page, try.command)
+			}
 		}
 	}
 	if !strings.Contains(demoText("127.0.0.1:9999", ""), "http://127.0.0.1:9999/login") {
@@ -181,7 +203,7 @@ func runForGood(t *testing.T, b block) {
 	case "make run":
 		makefile, err := os.ReadFile("../../Makefile")
 		if err != nil || !strings.Contains(string(makefile), "\nrun: build ") || !strings.Contains(string(makefile), "\n\tbin/caudal demo\n") {
-			t.Errorf("README.md:%d: make run does not build and run the demo (%v)", b.line, err)
+			t.Errorf("%s:%d: make run does not build and run the demo (%v)", b.page, b.line, err)
 		}
 	case "caudal serve --upstream http://127.0.0.1:3000 --limit 100/m --by ip":
 		server, upstream, err := startEcho()
@@ -198,10 +220,10 @@ func runForGood(t *testing.T, b block) {
 		}
 		defer res.Body.Close()
 		if got := res.Header.Get("X-RateLimit-Remaining"); res.StatusCode != http.StatusOK || got != "99" {
-			t.Errorf("README.md:%d: a call through %s = %d, %s remaining; want 200, 99 remaining", b.line, command, res.StatusCode, got)
+			t.Errorf("%s:%d: a call through %s = %d, %s remaining; want 200, 99 remaining", b.page, b.line, command, res.StatusCode, got)
 		}
 	default:
-		t.Errorf("README.md:%d: no test runs %q", b.line, command)
+		t.Errorf("%s:%d: no test runs %q", b.page, b.line, command)
 	}
 }
 
@@ -216,7 +238,7 @@ func buildProgram(t *testing.T, b block) {
 	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "program"), file)
 	cmd.Dir = "../.."
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("README.md:%d: the program does not compile: %v\n%s", b.line, err, out)
+		t.Errorf("%s:%d: the program does not compile: %v\n%s", b.page, b.line, err, out)
 	}
 }
 
@@ -232,7 +254,7 @@ func runConsole(t *testing.T, b block, dir, gateway string) {
 		began := time.Now()
 		out, err := cmd.Output()
 		if err != nil {
-			t.Errorf("README.md:%d: %s = %v\n%s", b.line, command, err, &stderr)
+			t.Errorf("%s:%d: %s = %v\n%s", b.page, b.line, command, err, &stderr)
 			continue
 		}
 		if strings.HasSuffix(command, "| uniq -c") {
@@ -240,7 +262,7 @@ func runConsole(t *testing.T, b block, dir, gateway string) {
 			continue
 		}
 		if got, want := steady(string(out)), steady(want); got != want {
-			t.Errorf("README.md:%d: %s\nprints\n%s\nand not\n%s", b.line, command, got, want)
+			t.Errorf("%s:%d: %s\nprints\n%s\nand not\n%s", b.page, b.line, command, got, want)
 		}
 	}
 }
@@ -269,7 +291,7 @@ func compareCounts(t *testing.T, b block, command, want, got string, took time.D
 	passed, all := counts(got)
 	least, most := wantPassed-1, wantPassed+int(took.Seconds()*perSecond)+1
 	if all != wantAll || passed < least || passed > most {
-		t.Errorf("README.md:%d: %s\nprints\n%s in %v: %d of %d passed, want %d to %d of %d", b.line, command, got, took, passed, all, least, most, wantAll)
+		t.Errorf("%s:%d: %s\nprints\n%s in %v: %d of %d passed, want %d to %d of %d", b.page, b.line, command, got, took, passed, all, least, most, wantAll)
 	}
 }
 
