@@ -19,16 +19,28 @@ const margin = 5 * time.Millisecond
 
 // decide asks the store, and holds the answer until the call's turn.
 func (s *Service) decide(ctx context.Context, x *exchange) error {
+	leave, err := s.judge(ctx, x)
+	if err != nil || leave.IsZero() {
+		return err
+	}
+	return s.hold(ctx, x, leave)
+}
+
+// judge asks the store and gives the instant of the call's turn, zero for now.
+func (s *Service) judge(ctx context.Context, x *exchange) (leave time.Time, err error) {
 	calls := x.match.Calls
+	x.verdict = caudal.Verdict{Allowed: true, Nearest: -1}
+	if t := s.opts.Tracer; t != nil {
+		ctx = t.Begin(ctx)
+		defer func() { t.End(ctx, s.summary(x, err)) }()
+	}
 	if len(calls) == 0 {
-		x.verdict = caudal.Verdict{Allowed: true, Nearest: -1}
-		return nil
+		return time.Time{}, nil
 	}
 	if err := s.charge(ctx, x); err != nil {
-		return s.undecided(ctx, x, err)
+		return time.Time{}, s.undecided(ctx, x, err)
 	}
 	x.verdict = caudal.Judge(calls, x.decisions)
-	var leave time.Time
 	if x.verdict.Delay > 0 {
 		now := time.Now()
 		longest := s.longest(ctx, now)
@@ -41,12 +53,20 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	s.count(x)
 	if x.verdict.Unavailable {
-		return status.Error(codes.Unavailable, "a limit of this request says to deny while its store is gone")
+		return time.Time{}, status.Error(codes.Unavailable, "a limit of this request says to deny while its store is gone")
 	}
-	if leave.IsZero() {
-		return nil
+	return leave, nil
+}
+
+// summary is what a tracer is told. A request that is answered with an error was not
+// decided about, or is denied since the store is gone.
+func (s *Service) summary(x *exchange, err error) httplimit.Summary {
+	if err != nil {
+		return httplimit.Summary{Domain: x.domain, Outcome: "unavailable", Degraded: x.verdict.Degraded}
 	}
-	return s.hold(ctx, x, leave)
+	sum := httplimit.Summarize(x.match.Calls, x.decisions, &x.verdict)
+	sum.Domain = x.domain
+	return sum
 }
 
 // charge gives back what is negative and charges the rest, and tells how long that

@@ -14,6 +14,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/stats"
 )
 
 // HealthName is the name under which the gRPC health service knows the protocol,
@@ -37,6 +38,10 @@ type ServerOptions struct {
 
 	// MaxMessage is the largest request in bytes; default 2 MiB.
 	MaxMessage int
+
+	// Stats is told of each call, as gRPC's libraries for traces want it. Default
+	// none.
+	Stats stats.Handler
 
 	// NoReflection turns reflection off, by which tools such as grpcurl find out
 	// what a server offers.
@@ -100,6 +105,9 @@ func (o ServerOptions) settings() []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(or(o.MaxStreams, DefaultMaxStreams)),
 		grpc.MaxRecvMsgSize(or(o.MaxMessage, DefaultMaxMessage)),
 		grpc.ForceServerCodecV2(newCodec()),
+	}
+	if o.Stats != nil {
+		settings = append(settings, grpc.StatsHandler(o.Stats))
 	}
 	if o.TLS != nil {
 		settings = append(settings, grpc.Creds(credentials.NewTLS(o.TLS)))

@@ -65,6 +65,9 @@ type Options struct {
 	// Observer is told what was decided. Default none.
 	Observer httplimit.Observer
 
+	// Tracer is told of each decision. Default none.
+	Tracer httplimit.Tracer
+
 	// Took, when set, is told how long each decision took, without holding.
 	Took func(time.Duration)
 

@@ -28,6 +28,7 @@ type Gateway struct {
 	newcomers  *caudal.Limiter
 	upgrades   []string
 	body, send time.Duration // for a client to go on with a body, and to take a response
+	decided    func(*http.Request, *httplimit.Outcome)
 	log        *slog.Logger
 	errorLog   *log.Logger // the same, for net/http
 }
@@ -41,7 +42,7 @@ func New(o Options) (*Gateway, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{transports: map[transportKey]http.RoundTripper{}, who: o.Identity, newcomers: o.NewVisitors, upgrades: o.Upgrades, log: o.Logger,
+	g := &Gateway{transports: map[transportKey]http.RoundTripper{}, who: o.Identity, newcomers: o.NewVisitors, upgrades: o.Upgrades, decided: o.Decided, log: o.Logger,
 		body: orDefault(o.BodyTimeout, DefaultStall), send: orDefault(o.SendTimeout, DefaultStall)}
 	if g.who == nil {
 		g.who, _ = identity.New(identity.Options{}) // the zero Options are valid
@@ -95,6 +96,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.route.Limits != nil && !c.route.exempts(r) {
 		o := c.route.Limits.Decide(r)
 		defer o.Release()
+		if g.decided != nil {
+			defer g.decided(r, o)
+		}
 		if !o.Hold(r) {
 			o.Refuse(w, r)
 			return

@@ -83,6 +83,10 @@ type Options struct {
 	// counts then, and MaxIdleConns means nothing.
 	Transport http.RoundTripper
 
+	// Decided, when set, is told of what was decided about a request that is limited,
+	// when it has ended; the outcome is valid until it returns.
+	Decided func(*http.Request, *httplimit.Outcome)
+
 	// Logger gets a line for each upstream failure. Default slog.Default().
 	Logger *slog.Logger
 }

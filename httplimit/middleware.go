@@ -175,6 +175,11 @@ func (d *Decider) DecideMatch(ctx context.Context, domain string, fill func(*rul
 }
 
 func (d *Decider) decideMatch(ctx context.Context, o *Outcome, domain string, fill func(*rule.Match)) {
+	if d.opts.Tracer != nil {
+		var end func()
+		ctx, end = d.trace(ctx, o)
+		defer end() // after a panic has been dealt with
+	}
 	defer d.recovered(o)
 	o.domain = domain
 	fill(&o.match)
@@ -196,6 +201,11 @@ func (d *Decider) DecideRequest(ctx context.Context, req rule.Request) *Outcome 
 }
 
 func (d *Decider) decide(ctx context.Context, o *Outcome, req rule.Request) {
+	if d.opts.Tracer != nil {
+		var end func()
+		ctx, end = d.trace(ctx, o)
+		defer end() // after a panic has been dealt with
+	}
 	defer d.recovered(o)
 	domain := d.domain.Load()
 	o.domain, o.who = domain.Name(), req

@@ -87,6 +87,9 @@ type Options struct {
 	// Observer is told what was decided. Default none.
 	Observer Observer
 
+	// Tracer is told of each decision of a Decider. Default none.
+	Tracer Tracer
+
 	// Logger gets a line when decisions fail, at most one every ten seconds.
 	// Default slog.Default().
 	Logger *slog.Logger
