@@ -56,6 +56,7 @@ var layers = map[string]layer{
 	"internal/benchreport": {nil, "reads the output of go test -bench"},
 	"internal/rlsbench":    {nil, "a client of a published protocol knows nothing of who serves it"},
 	"internal/metrics":     {[]string{".", "rule", "shed", "identity", "control", "httplimit", "internal/topk"}, "metrics are one observer among others; identity says how values are hashed"},
+	"internal/tracing":     {[]string{".", "httplimit"}, "traces are one observer among others"},
 	"internal/topk":        {nil, "counting needs nothing of ours"},
 	"internal/admin":       {[]string{".", "rule", "identity", "control", "httplimit"}, "answers operators from what it is handed"},
 	"internal/spell":       {nil, "words need nothing of ours"},
@@ -91,7 +92,7 @@ var libraries = map[string]layer{
 	"github.com/redis/rueidis":                {[]string{"redisstore", "internal/storebench"}, "only the Redis store speaks to Redis; the floor that it is measured against uses the same client"},
 	"github.com/redis/go-redis/v9":            {[]string{"redisstore"}, "only the Redis store speaks to Redis"},
 	"github.com/sony/gobreaker/v2":            {[]string{"failover"}, "the circuit breaker around a store"},
-	"google.golang.org/grpc":                  {[]string{"envoyrls", "grpclimit", "retry/grpcretry", "internal/serve", "internal/rlsbench"}, "only what faces gRPC"},
+	"google.golang.org/grpc":                  {[]string{"envoyrls", "grpclimit", "retry/grpcretry", "internal/serve", "internal/rlsbench", "internal/tracing"}, "only what faces gRPC"},
 	"google.golang.org/genproto":              {[]string{"grpclimit", "retry/grpcretry"}, "the details of a gRPC status"},
 	"google.golang.org/protobuf":              {[]string{"envoyrls", "grpclimit", "retry/grpcretry", "internal/serve"}, "only what faces gRPC"},
 	"github.com/envoyproxy/go-control-plane":  {[]string{"envoyrls", "internal/serve", "internal/rlsbench"}, "Envoy's messages"},
@@ -103,6 +104,8 @@ var libraries = map[string]layer{
 	"github.com/spf13/pflag":                  {[]string{"cmd/caudal", "internal/cli", "internal/serve"}, "commands and flags"},
 	"github.com/failsafe-go/failsafe-go":      {[]string{"shed"}, "the adaptive limit under load shedding"},
 	"github.com/fsnotify/fsnotify":            {[]string{"internal/rulewatch"}, "reloading when a file changes"},
+	"go.opentelemetry.io/otel":                {[]string{"internal/tracing"}, "traces are one observer among others"},
+	"github.com/go-logr/logr":                 {[]string{"internal/tracing"}, "what OpenTelemetry says in the log"},
 	"golang.org/x/net":                        {[]string{"gateway", "internal/serve"}, "HTTP/2 details that net/http keeps to itself"},
 	"golang.org/x/sync":                       {[]string{"internal/serve"}, "groups of goroutines"},
 }
@@ -118,6 +121,7 @@ var testLibraries = []string{
 	"github.com/coder/websocket",        // a WebSocket client
 	"golang.org/x/net",                  // HTTP/2 frames
 	"golang.org/x/sync",
+	"go.opentelemetry.io/proto/otlp",      // a collector
 	"go.yaml.in/yaml/v3",                  // reading documents back
 	"github.com/prometheus/client_golang", // reading back what was counted
 	"github.com/golang-jwt/jwt/v5",        // signing tokens

@@ -26,7 +26,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	return s.hold(ctx, x, leave)
 }
 
-// judge asks the store and gives the instant of the call's turn, zero for now.
+// judge asks the store and gives the instant of the call's turn, zero where that is at once.
 func (s *Service) judge(ctx context.Context, x *exchange) (leave time.Time, err error) {
 	calls := x.match.Calls
 	x.verdict = caudal.Verdict{Allowed: true, Nearest: -1}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/rule"
+	"github.com/caudal-dev/caudal/internal/serve"
 )
 
 // configureWith reads settings from a file of this text, an environment and
@@ -78,6 +79,9 @@ state_file: /var/lib/caudal/state
 state_interval: 2s
 log_level: warn
 log_format: json
+request_log: denied
+request_log_sample: 0.25
+request_log_rate: 7
 merge_domains: true
 client_ip_header: X-Client
 api_key_header: X-Key
@@ -185,6 +189,7 @@ grpc_tls_client_name: envoy.example
 		"store":              c.Store == "memory", "max_keys": c.MaxKeys == 1000,
 		"state_file": c.StateFile == "/var/lib/caudal/state", "state_interval": c.StateInterval == 2*time.Second,
 		"log_level": s.logLevel == slog.LevelWarn, "log_format": s.logFormat == "json",
+		"request_log": c.RequestLog.Which == serve.LogDenied, "request_log_sample": c.RequestLog.Sample == 0.25, "request_log_rate": c.RequestLog.Rate == 7,
 		"show_keys": c.ShowKeys, "merge_domains": c.MergeDomains, "client_ip_header": c.ClientIPHeader == "X-Client", "api_key_header": c.APIKeyHeader == "X-Key",
 		"bearer_api_key": c.BearerAPIKey, "fold_path_case": c.FoldPathCase, "ipv4_prefix": c.IPv4Prefix == 24, "ipv6_prefix": c.IPv6Prefix == 56,
 		"header_families": c.Families == httplimit.Draft, "reset_format": c.Reset == httplimit.ResetDelta,

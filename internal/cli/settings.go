@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"log/slog"
 	"net/url"
 	"slices"
@@ -82,6 +83,8 @@ var allSettings = []setting{
 	{name: "log_level", arg: "LEVEL", flag: true, help: "debug, info, warn or error (default info)", set: logLevel},
 	{name: "log_format", arg: "FORMAT", flag: true, help: "text or json (default text)",
 		set: choice(func(s *settings) *string { return &s.logFormat }, "text", "json")},
+	{name: "request_log", arg: "WHICH", flag: true, help: "requests at the gateway to log: off, denied or all (default off)",
+		set: choice(func(s *settings) *string { return &s.RequestLog.Which }, serve.Off, serve.LogDenied, serve.LogAll)},
 
 	{name: "routes", arg: "LIST", help: "upstreams by host and path, instead of upstream; see examples/gateway", set: onlyInFile, tree: true},
 	{name: "exempt_paths", arg: "PATH", list: true, help: "paths that are never limited, or none (default " + strings.Join(serve.DefaultExempt(), ", ") + ")",
@@ -90,6 +93,10 @@ var allSettings = []setting{
 		set: duration(false, func(s *settings) *time.Duration { return &s.StateInterval })},
 	{name: "show_keys", help: "show API keys, addresses and other values of keys in the clear to operators, not their hashes",
 		set: toggle(func(s *settings) *bool { return &s.ShowKeys })},
+	{name: "request_log_sample", arg: "SHARE", help: "the share of them that is logged, such as 0.01 (default 1)",
+		set: share(func(s *settings) *float64 { return &s.RequestLog.Sample })},
+	{name: "request_log_rate", arg: "N", help: fmt.Sprintf("how many lines of it are written in a second at most (default %d)", serve.DefaultRequestLogRate),
+		set: number(1, 1<<20, func(s *settings) *int { return &s.RequestLog.Rate })},
 	{name: "merge_domains", help: "let several files hold rules of one domain",
 		set: toggle(func(s *settings) *bool { return &s.MergeDomains })},
 	{name: "client_ip_header", arg: "NAME", help: "the header in which trusted proxies name their client (default X-Forwarded-For)",

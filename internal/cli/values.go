@@ -73,6 +73,18 @@ func number[T int | int64](least, most int64, field func(*settings) *T) setter {
 	}
 }
 
+// share reads a number over 0 and at most 1.
+func share(field func(*settings) *float64) setter {
+	return func(s *settings, v []string) error {
+		f, err := strconv.ParseFloat(v[0], 64)
+		if err != nil || !(f > 0 && f <= 1) {
+			return fmt.Errorf("%q must be a number over 0 and at most 1, such as 0.01", v[0])
+		}
+		*field(s) = f
+		return nil
+	}
+}
+
 // duration reads a time such as 10s and, where there may be no bound, the word
 // off.
 func duration(mayBeOff bool, field func(*settings) *time.Duration) setter {

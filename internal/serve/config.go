@@ -43,6 +43,8 @@ type Config struct {
 	Region string
 	// ShowKeys shows values of keys in the clear where the busiest keys are shown.
 	ShowKeys bool
+	// RequestLog says which requests at the gateway are written to the log.
+	RequestLog RequestLog
 	// MergeDomains lets several files hold rules of one domain.
 	MergeDomains bool
 
@@ -192,6 +194,9 @@ func (c *Config) check() error {
 		return err
 	}
 	if err := c.checkStore(); err != nil {
+		return err
+	}
+	if err := c.RequestLog.check(); err != nil {
 		return err
 	}
 	for _, err := range []error{c.TLS.check("tls_", c.HasGateway()), c.HTTPTLS.check("http_tls_", !c.httpOff()),

@@ -26,6 +26,7 @@ func (s *Server) Close() error { return s.close() }
 const cancelGrace = 2 * time.Second
 
 func (s *Server) drain() error {
+	deadline := time.Now().Add(s.config.ShutdownTimeout)
 	s.draining.Store(true)
 	s.rls.server.SetServing(false)
 	if !s.shutdown(s.config.ShutdownTimeout) {
@@ -49,6 +50,7 @@ func (s *Server) drain() error {
 		err = errors.Join(err, s.gateway.Close())
 	}
 	err = errors.Join(err, s.store.close())
+	s.closeTracing(deadline)
 	s.log.Info("shut down", "calls", s.calls.Load())
 	return err
 }

@@ -6,6 +6,9 @@ import (
 	"net/http"
 )
 
+// healthcheckPath is asked by whoever balances load.
+const healthcheckPath = "/healthcheck"
+
 // openAPI listens for the protocols that others ask for decisions by over HTTP.
 func (s *Server) openAPI(ctx context.Context) error {
 	if s.config.httpOff() {
@@ -15,7 +18,7 @@ func (s *Server) openAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler := s.track(s.apiHandler())
+	handler := s.track(s.traceAsked(s.apiHandler()))
 	for _, address := range s.config.HTTPListen {
 		ln, err := listen("http_listen", address)
 		if err != nil {
@@ -33,7 +36,7 @@ func (s *Server) openAPI(ctx context.Context) error {
 // apiHandler is what answers there. Each protocol registers its own paths.
 func (s *Server) apiHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthcheck", s.healthcheck)
+	mux.HandleFunc("GET "+healthcheckPath, s.healthcheck)
 	s.decisions.api.Register(mux)
 	mux.Handle("/json", s.rls.service.JSON())
 	return mux

@@ -68,7 +68,7 @@ func (s *Server) newRLS(set *rule.Set, store caudal.Store) (*rls, error) {
 	options := envoyrls.Options{Compat: c.Compat, StopIncrement: c.RLS.StopIncrement,
 		ShadowMode: c.RLS.ShadowMode || c.DryRun, QuotaMode: c.RLS.QuotaMode, MaxHold: c.RLS.MaxHold,
 		Controls: s.controls, Headers: c.RLS.Headers, DynamicMetadata: c.RLS.DynamicMetadata,
-		Clock: s.deps.Clock, Observer: s.metrics, Took: s.metrics.Took, Logger: s.log}
+		Clock: s.deps.Clock, Observer: s.metrics, Tracer: s.tracer(), Took: s.metrics.Took, Logger: s.log}
 	if c.Compat {
 		stats, err := envoyrls.NewStats(c.RLS.NearRatio)
 		if err != nil {
@@ -84,6 +84,9 @@ func (s *Server) newRLS(set *rule.Set, store caudal.Store) (*rls, error) {
 		return nil, &Error{What: err.Error()}
 	}
 	settings := envoyrls.ServerOptions{MaxConnectionAge: c.RLS.MaxConnectionAge, MaxConnectionGrace: c.RLS.MaxConnectionGrace}
+	if s.tracing != nil {
+		settings.Stats = s.tracing.Calls()
+	}
 	if settings.TLS, err = s.openCertificates("grpc_tls_", c.RLS.Certificates, "h2"); err != nil {
 		return nil, err
 	}

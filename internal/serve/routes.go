@@ -79,7 +79,8 @@ func (s *Server) newGateway(resolver *identity.Resolver) (*gateway.Gateway, erro
 	}
 	options := gateway.Options{Upstream: c.Upstream, UpstreamHost: c.UpstreamHost, Limits: s.metrics.Time(s.decider),
 		Identity: resolver, NewVisitors: newcomers, Timeouts: c.UpstreamTimeouts, MaxBody: c.MaxBodyBytes,
-		BodyTimeout: c.BodyTimeout, SendTimeout: c.SendTimeout, Retries: c.Retries, Exempt: c.ExemptPaths, Shed: c.Shed, Logger: s.log}
+		BodyTimeout: c.BodyTimeout, SendTimeout: c.SendTimeout, Retries: c.Retries, Exempt: c.ExemptPaths, Shed: c.Shed,
+		Decided: s.noteDecision(), Logger: s.log}
 	for _, r := range c.Routes {
 		if r.Domain != "" {
 			r.Limits = s.metrics.Time(s.routeDeciders[r.Domain])

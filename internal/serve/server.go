@@ -21,6 +21,7 @@ import (
 	"github.com/caudal-dev/caudal/identity"
 	"github.com/caudal-dev/caudal/internal/admin"
 	"github.com/caudal-dev/caudal/internal/metrics"
+	"github.com/caudal-dev/caudal/internal/tracing"
 	"github.com/caudal-dev/caudal/rule"
 )
 
@@ -48,6 +49,8 @@ type Server struct {
 	resolves      *identity.Resolver            // says who asks the gateway
 	gateway       *gateway.Gateway
 	metrics       *metrics.Metrics
+	tracing       *tracing.Tracing  // nil when nothing is traced
+	requestLog    *requestLog       // nil when there is none
 	controls      *control.Controls // what operators say
 	operate       *admin.API        // answers them
 	live          live              // what they see
@@ -114,6 +117,7 @@ func Start(config Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	if err := s.open(loaded); err != nil {
+		s.closeTracing(time.Time{})
 		return nil, errors.Join(err, s.store.close())
 	}
 	s.enforce(loaded)
@@ -183,6 +187,9 @@ func (s *Server) build(loaded *loadedRules) error {
 	}
 	s.metrics = metrics.New(metrics.Options{Extra: extra, ShowKeys: c.ShowKeys, Store: s.store.stats, Calls: s.store.calls, State: s.store.file,
 		APIKeys: s.apiKeys(), Logger: s.log})
+	if err := s.openTracing(); err != nil {
+		return err
+	}
 	if err := s.openWho(); err != nil {
 		return err
 	}
@@ -190,6 +197,7 @@ func (s *Server) build(loaded *loadedRules) error {
 	if s.resolves, err = s.resolver(c.TrustedProxies); err != nil {
 		return err
 	}
+	s.requestLog = s.newRequestLog()
 	store := s.store.Store
 	if s.deps.WrapStore != nil {
 		store = s.deps.WrapStore(store)
@@ -197,6 +205,7 @@ func (s *Server) build(loaded *loadedRules) error {
 	if err = s.openControls(store); err != nil {
 		return err
 	}
+	store = s.traced(store)
 	if s.decider, err = s.newDecider(loaded.domain, store, s.resolves); err != nil {
 		return err
 	}
@@ -230,7 +239,7 @@ func (s *Server) newDecider(domain *rule.Domain, store caudal.Store, who *identi
 	c := &s.config
 	return httplimit.NewDecider(domain, store, who, httplimit.Options{
 		Families: c.Families, Reset: c.Reset, DryRun: c.DryRun, ChargePreflight: c.ChargePreflight,
-		DenialOrigins: c.DenialOrigins, Controls: s.controls, Clock: s.deps.Clock, Observer: s.metrics, Logger: s.log})
+		DenialOrigins: c.DenialOrigins, Controls: s.controls, Clock: s.deps.Clock, Observer: s.metrics, Tracer: s.tracer(), Logger: s.log})
 }
 
 func (s *Server) frontEndpoint(ctx context.Context) (*endpoint, error) {
@@ -243,7 +252,7 @@ func (s *Server) frontEndpoint(ctx context.Context) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := s.newHTTP(ctx, s.track(s.watchRequests(s.resolves, s.gateway)))
+	server := s.newHTTP(ctx, s.track(s.observe(s.watchRequests(s.resolves, s.gateway))))
 	server.TLSConfig = secure
 	return &endpoint{"gateway", server, ln}, nil
 }
