@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caudal-dev/caudal/httplimit"
-	"github.com/caudal-dev/caudal/rule"
 	"github.com/caudal-dev/caudal/internal/serve"
+	"github.com/caudal-dev/caudal/rule"
 )
 
 // configureWith reads settings from a file of this text, an environment and
