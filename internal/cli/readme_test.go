@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,6 +83,32 @@ func runPage(t *testing.T, page string) {
 		if seen[language] == 0 {
 			t.Errorf("%s has no block of %s: the search is broken", page, language)
 		}
+	}
+}
+
+// TestConsolesOfPages runs the commands of the other pages, in order.
+func TestConsolesOfPages(t *testing.T) {
+	files, err := filepath.Glob("../../docs/es/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		page := "docs/es/" + filepath.Base(file)
+		if slices.Contains(readmes, page) {
+			continue
+		}
+		blocks, _ := readPage(t, page)
+		dir := t.TempDir()
+		for _, b := range blocks {
+			if b.language == "console" {
+				found++
+				runConsole(t, b, dir, demoAddress)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("found no commands on pages: the search is broken")
 	}
 }
 
