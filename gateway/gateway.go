@@ -94,7 +94,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.body = boundBody(w, r, c.route.MaxBody, body)
 	c.writer = clientWriter{ResponseWriter: w, patience: patience{bound: send, client: w, giveUp: stopWriting}}
 	if c.route.Limits != nil && !c.route.exempts(r) {
-		o := c.route.Limits.Decide(r)
+		o := c.route.decide(r)
 		defer o.Release()
 		if g.decided != nil {
 			defer g.decided(r, o)
@@ -105,7 +105,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		c.outcome = o
 	}
-	if c.route.shedder != nil && !c.route.exempts(r) {
+	if c.route.shedding != nil && !c.route.exempts(r) {
 		if !c.admit(w, r) {
 			return
 		}

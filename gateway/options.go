@@ -21,6 +21,13 @@ type Decider interface {
 	Decide(*http.Request) *httplimit.Outcome
 }
 
+// ShedDecider is an ability of a Decider, and httplimit.Decider has it: on a route that sheds
+// load, a call for which there is no room is shed before it is charged.
+type ShedDecider interface {
+	Decider
+	DecideShedding(*http.Request, *httplimit.Shedding) *httplimit.Outcome
+}
+
 // Options are the settings of a Gateway.
 type Options struct {
 	// Upstream is where requests go. Required where there are no Routes. Its scheme is http, https (HTTP/2

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
 	"github.com/caudal-dev/caudal/shed"
 )
@@ -190,7 +191,7 @@ type route struct {
 	scheme   string // http or https
 	basePath string // escaped, without a slash at the end
 	proxy    httputil.ReverseProxy
-	shedder  *shed.Shedder // nil where nothing is shed
+	shedding *httplimit.Shedding // nil where nothing is shed
 }
 
 func (g *Gateway) newRoute(settings Route, transport http.RoundTripper) (*route, error) {
@@ -206,10 +207,11 @@ func (g *Gateway) newRoute(settings Route, transport http.RoundTripper) (*route,
 	}
 	r.basePath = strings.TrimSuffix(identity.ForwardPath(settings.Upstream), "/")
 	if r.Shed.Enabled {
-		var err error
-		if r.shedder, err = shed.New(r.Shed.Options); err != nil {
+		shedder, err := shed.New(r.Shed.Options)
+		if err != nil {
 			return nil, err
 		}
+		r.shedding = &httplimit.Shedding{Shedder: shedder, PlanWeights: r.Shed.PlanWeights}
 	}
 	transport, err := r.Retries.wrap(transport)
 	if err != nil {
@@ -226,6 +228,14 @@ func (g *Gateway) newRoute(settings Route, transport http.RoundTripper) (*route,
 		// unknown length at each write by itself, and others need it not.
 	}
 	return r, nil
+}
+
+// decide decides about a request; if it can, with a look at the room first.
+func (r *route) decide(in *http.Request) *httplimit.Outcome {
+	if d, ok := r.Limits.(ShedDecider); ok && r.shedding != nil {
+		return d.DecideShedding(in, r.shedding)
+	}
+	return r.Limits.Decide(in)
 }
 
 // exempts reports whether a request is for a path that is never limited. Only the

@@ -17,7 +17,7 @@ import (
 func (c *call) admit(w http.ResponseWriter, r *http.Request) bool {
 	ok := false
 	if c.outcome != nil {
-		if c.slot, ok = c.outcome.Admit(r.Context(), c.route.shedder, c.route.Shed.PlanWeights); !ok {
+		if c.slot, ok = c.outcome.Admit(r.Context(), c.route.shedding); !ok {
 			c.outcome.Refuse(w, r)
 		}
 	} else if ok = c.admitUnlimited(w, r); !ok {
@@ -36,7 +36,7 @@ func (c *call) admitUnlimited(w http.ResponseWriter, r *http.Request) bool {
 	var who identity.Request
 	who.Reset(c.route.g.who, r)
 	var err error
-	c.slot, err = c.route.shedder.Acquire(r.Context(), shed.Call{Client: who.Client()})
+	c.slot, err = c.route.shedding.Shedder.Acquire(r.Context(), shed.Call{Client: who.Client()})
 	if err == nil {
 		return true
 	}
@@ -86,8 +86,8 @@ func (u *upload) Read(p []byte) (int, error) {
 func (g *Gateway) Shedders() map[string]*shed.Shedder {
 	all := map[string]*shed.Shedder{}
 	for _, r := range g.routes.routes {
-		if r.shedder != nil {
-			all[r.name()] = r.shedder
+		if r.shedding != nil {
+			all[r.name()] = r.shedding.Shedder
 		}
 	}
 	return all

@@ -41,8 +41,11 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler { return wrap(m, next)
 // Decide decides about a request and charges it. The outcome must be released.
 func (m *Middleware) Decide(r *http.Request) *Outcome {
 	o := m.outcome(r)
+	o.shedding = m.shedding
 	if !m.exempt(r) {
 		m.decide(r, o)
+	} else if o.shedding != nil { // it costs the handler work, and is somebody's
+		o.key, _ = ByIP(r)
 	}
 	return o
 }
@@ -120,13 +123,21 @@ func (d *Decider) Domain() *rule.Domain { return d.domain.Load() }
 // Wrap puts the rules in front of a handler.
 func (d *Decider) Wrap(next http.Handler) http.Handler { return wrap(d, next) }
 
-// Decide decides about a request and charges it. The outcome must be released.
-func (d *Decider) Decide(r *http.Request) *Outcome {
+// Decide decides about a request and charges it. The outcome must be released; where
+// Options.Shed is set, Admit must follow Hold.
+func (d *Decider) Decide(r *http.Request) *Outcome { return d.DecideShedding(r, d.shedding) }
+
+// DecideShedding is Decide in front of something that sheds by s instead of
+// Options.Shed: a call that would find no room is shed before it is charged. Admit must
+// follow Hold, with s; nil sheds nothing.
+func (d *Decider) DecideShedding(r *http.Request, s *Shedding) *Outcome {
 	o := d.outcome(r)
-	o.takesPermits = true
+	o.takesPermits, o.shedding = true, s
 	if !d.exempt(r) {
 		o.request.Reset(d.who, r)
 		d.decide(r.Context(), o, &o.request)
+	} else if s != nil { // it costs no limit, but it is somebody's
+		o.request.Reset(d.who, r)
 	}
 	return o
 }

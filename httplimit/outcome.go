@@ -73,10 +73,11 @@ type Outcome struct {
 	block   control.Hit
 	broken  bool // after a panic: not to be reused
 
-	takesPermits bool     // its way in sees the response end
-	uncounted    bool     // the observer is told when the permits are taken
-	denier       int      // of the concurrency limits
-	holding      *holding // the permits that it holds
+	takesPermits bool      // its way in sees the response end
+	uncounted    bool      // the observer is told when the call goes on
+	denier       int       // of the concurrency limits
+	holding      *holding  // the permits that it holds
+	shedding     *Shedding // what it asks for room before it goes on; nil for nothing
 }
 
 var outcomes = sync.Pool{New: func() any { return new(Outcome) }}
@@ -92,11 +93,15 @@ func (o *Outcome) Release() {
 	if o.broken {
 		return
 	}
+	if o.uncounted { // whoever decided let it go on without Hold or Admit
+		o.core.count(o)
+	}
 	clear(o.Decisions)
 	clear(o.refunds)
 	clear(o.Grants)
 	o.Grants, o.takesPermits, o.uncounted, o.denier = o.Grants[:0], false, false, 0
 	o.match.Reset()
+	o.shedding = nil
 	o.request, o.who, o.told = identity.Request{}, nil, Detail{}
 	o.Action, o.Calls, o.Decisions, o.Err = Pass, nil, o.Decisions[:0], nil
 	o.core, o.domain, o.wall, o.leave, o.room, o.hasRoom = nil, "", 0, time.Time{}, 0, false
@@ -113,6 +118,7 @@ type core struct {
 	permitted PermitObserver     // opts.Observer, when it is one
 	queues    QueueObserver      // opts.Observer, when it is one
 	keeper    keeper
+	shedding  *Shedding // opts.Shed; nil without
 
 	failures atomic.Int64 // since the last line of log
 	logged   atomic.Int64 // unix seconds of the last line of log
@@ -130,6 +136,9 @@ func (c *core) init(o Options, t taker) error {
 	c.detailed, _ = c.opts.Observer.(DetailObserver)
 	c.permitted, _ = c.opts.Observer.(PermitObserver)
 	c.queues, _ = c.opts.Observer.(QueueObserver)
+	if c.opts.Shed != nil {
+		c.shedding = &Shedding{Shedder: c.opts.Shed, PlanWeights: c.opts.PlanWeights}
+	}
 	c.keeper.store, c.keeper.report = c.permits, func(err error) { c.report("", err) }
 	return o.validate()
 }
@@ -152,7 +161,7 @@ func (c *core) dry() bool { return c.opts.DryRun || c.opts.Controls.Off() }
 // settle asks whether the calls may pass and sums up the answer. A call whose
 // turn comes after its deadline is denied here, at once.
 func (c *core) settle(ctx context.Context, o *Outcome) {
-	if len(o.Calls) == 0 {
+	if o.shedEarly() || len(o.Calls) == 0 {
 		return
 	}
 	if c.dry() {
@@ -182,7 +191,7 @@ func (c *core) settle(ctx context.Context, o *Outcome) {
 	case !o.Verdict.Allowed:
 		o.Action = Deny
 	}
-	if o.uncounted = o.wantsPermits(); !o.uncounted {
+	if o.uncounted = o.wantsPermits() || o.sheds(); !o.uncounted {
 		c.count(o)
 	}
 }

@@ -171,7 +171,9 @@ func (o *Outcome) acquire(ctx context.Context) (passes bool) {
 	if !passes {
 		o.denyPermit(ctx)
 	}
-	o.countPermits(passes)
+	if !passes || !o.sheds() {
+		o.countPermits(passes)
+	}
 	return passes
 }
 
@@ -190,7 +192,7 @@ func (o *Outcome) permitFailed(ctx context.Context, err error) bool {
 		o.uncharge()
 		o.Cancel(ctx)
 	}
-	if passes && o.uncounted {
+	if passes && o.uncounted && !o.sheds() {
 		o.uncounted = false
 		o.core.count(o)
 	}
@@ -233,10 +235,11 @@ func (o *Outcome) uncharge() {
 }
 
 // countPermits tells the observer what became of the concurrency limits, and of the
-// others if the call passes.
+// others if it was not told before. Of a call that does not pass only denials count;
+// its verdict must say so.
 func (o *Outcome) countPermits(passes bool) {
 	c := o.core
-	if passes && o.uncounted {
+	if o.uncounted {
 		c.count(o)
 	}
 	o.uncounted = false
@@ -249,6 +252,8 @@ func (o *Outcome) countPermits(passes bool) {
 		switch {
 		case call.Peek:
 			continue // counts nothing
+		case g.Acquired && !passes:
+			continue // it goes back
 		case g.Acquired:
 		case g.Allowed && g.Degraded && passes:
 			result = ErrorAllowed

@@ -19,7 +19,7 @@ func wrap(d interface{ Decide(*http.Request) *Outcome }, next http.Handler) http
 			return
 		}
 		w = serveHolding(o, w)
-		slot, ok := o.Admit(r.Context(), o.core.opts.Shed, o.core.opts.PlanWeights)
+		slot, ok := o.Admit(r.Context(), o.shedding)
 		if !ok {
 			o.Refuse(w, r)
 			o.Release()

@@ -65,6 +65,16 @@ func (l *level) client(call Call) *client {
 	return c
 }
 
+// look gives the client of a call as it is, or would be; it remembers nothing.
+func (l *level) look(call Call) *client {
+	weight := float64(min(max(call.Weight, 1), MaxWeight))
+	if c := l.clients[maphash.String(seed, call.Client)]; c != nil {
+		c.weight = weight
+		return c
+	}
+	return &client{weight: weight, index: -1}
+}
+
 // idle reports whether nothing holds the client but what it has had.
 func (c *client) idle() bool { return c.inflight == 0 && len(c.waiting) == 0 }
 

@@ -37,8 +37,14 @@ func (s *Shedder) enqueue(p rule.Priority, c *client) *waiter {
 	s.probe.crowded = true
 	w := &waiter{client: c, priority: p, answer: make(chan *Slot, 1)}
 	s.levels[p].push(w)
-	s.waiting++
+	s.queued(1)
 	return w
+}
+
+// queued counts a call more or less in the queue.
+func (s *Shedder) queued(change int) {
+	s.waiting += change
+	s.full.Store(s.waiting >= s.room())
 }
 
 // victim finds the call that has to make room for one of the given priority and
@@ -62,5 +68,5 @@ func (s *Shedder) victim(p rule.Priority, c *client) *waiter {
 // leave takes a call out of the queue.
 func (s *Shedder) leave(w *waiter) {
 	s.levels[w.priority].remove(w)
-	s.waiting--
+	s.queued(-1)
 }

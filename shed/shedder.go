@@ -39,6 +39,8 @@ type Shedder struct {
 	limit adaptivelimiter.AdaptiveLimiter[any]
 	bound atomic.Int64 // of the limit, as the probe found it
 
+	full atomic.Bool // when a call last joined or left the queue
+
 	mu       sync.Mutex
 	probe    probe
 	inflight int
@@ -94,6 +96,27 @@ func (s *Shedder) Acquire(ctx context.Context, call Call) (*Slot, error) {
 	}
 	s.mu.Unlock()
 	return s.wait(ctx, w)
+}
+
+// Refuses reports whether Acquire would shed a call at once, and counts it as shed
+// then: the caller is not to ask again for it. It takes nothing, and costs next to
+// nothing while there is room; so it is worth asking before any work is done for the
+// call, such as a look into a shared store.
+func (s *Shedder) Refuses(call Call) bool {
+	p := call.Priority.OrNormal()
+	if p > rule.PriorityCritical || !s.full.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pass(time.Now())
+	s.dispatch()
+	if s.fits(p) || s.waiting < s.room() || s.victim(p, s.levels[p].look(call)) != nil {
+		return false
+	}
+	s.probe.crowded = true
+	s.shed[p]++
+	return true
 }
 
 // wait waits for what becomes of a call in the queue.
@@ -185,7 +208,7 @@ func (s *Shedder) dispatch() {
 		l := &s.levels[p]
 		for l.waiting > 0 && s.fits(p) {
 			w := l.next()
-			s.waiting--
+			s.queued(-1)
 			w.answer <- s.admit(p, w.client)
 		}
 	}

@@ -242,6 +242,7 @@ func (m *Metrics) Failed(_ string, err error) {
 // Decider is what decides about requests.
 type Decider interface {
 	Decide(*http.Request) *httplimit.Outcome
+	DecideShedding(*http.Request, *httplimit.Shedding) *httplimit.Outcome
 }
 
 // Time gives a decider that measures how long a sample of its decisions takes.
@@ -254,11 +255,20 @@ type timed struct {
 
 // Decide decides as the one behind does.
 func (t timed) Decide(r *http.Request) *httplimit.Outcome {
+	return t.time(func() *httplimit.Outcome { return t.next.Decide(r) })
+}
+
+// DecideShedding decides as the one behind does.
+func (t timed) DecideShedding(r *http.Request, s *httplimit.Shedding) *httplimit.Outcome {
+	return t.time(func() *httplimit.Outcome { return t.next.DecideShedding(r, s) })
+}
+
+func (t timed) time(decide func() *httplimit.Outcome) *httplimit.Outcome {
 	if rand.Uint32()&t.m.mask != 0 {
-		return t.next.Decide(r)
+		return decide()
 	}
 	start := time.Now()
-	o := t.next.Decide(r)
+	o := decide()
 	t.m.duration.Observe(time.Since(start).Seconds())
 	return o
 }

@@ -187,11 +187,17 @@ type fixed struct{ calls int }
 
 func (f *fixed) Decide(*http.Request) *httplimit.Outcome { f.calls++; return nil }
 
+func (f *fixed) DecideShedding(*http.Request, *httplimit.Shedding) *httplimit.Outcome {
+	f.calls++
+	return nil
+}
+
 func TestTimeMeasuresASample(t *testing.T) {
 	every, behind := New(Options{SampleEvery: 1}), new(fixed)
 	d := every.Time(behind)
-	for range 10 {
+	for range 5 {
 		d.Decide(nil)
+		d.DecideShedding(nil, nil)
 	}
 	wantLine(t, scrape(t, every, "caudal_decision_duration_seconds_count"), "caudal_decision_duration_seconds_count 10")
 	if behind.calls != 10 {
