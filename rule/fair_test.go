@@ -95,7 +95,7 @@ func TestFairByDescriptor(t *testing.T) {
 		return string(m.Calls[0].Fair)
 	}
 	path := rule.Entry{Key: "path", Value: "/legacy/x"}
-	if who(path) != who(path) {
+	if first, again := who(path), who(path); first != again {
 		t.Error("two descriptors without the attribute wait apart, want together")
 	}
 	byUser, _ := fairDomain(t, "user")
