@@ -40,15 +40,6 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-// setLimits adds the limits' headers to those of a response. It is done on the
-// response and not before the call, so that they meet the upstream's own, and do
-// not go out with its 1xx responses.
-func (c *call) setLimits(h http.Header) {
-	if c.outcome != nil {
-		c.outcome.SetHeaders(h)
-	}
-}
-
 // settle credits calls whose cost the response tells, or that it tells not to
 // count, before the headers say what remains. The gateway's own answer for an
 // upstream that gave none is a response without headers.

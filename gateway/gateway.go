@@ -103,7 +103,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			o.Refuse(w, r)
 			return
 		}
-		c.outcome = o
+		c.outcome, c.writer.limits = o, o
 	}
 	if c.route.shedding != nil && !c.route.exempts(r) {
 		if !c.admit(w, r) {
@@ -146,7 +146,9 @@ func (g *Gateway) modify(res *http.Response) error {
 		res.Body = &lastWord{res.Body, c.body}
 	}
 	c.settle(res.StatusCode, res.Header)
-	c.setLimits(res.Header)
+	if res.StatusCode == http.StatusSwitchingProtocols && c.outcome != nil { // its headers go out past clientWriter
+		c.outcome.SetHeaders(res.Header)
+	}
 	g.setVisitor(c, res.Header)
 	return nil
 }
@@ -176,7 +178,6 @@ func (r *route) upstreamFailed(w http.ResponseWriter, out *http.Request, err err
 			w.Header().Set("Connection", "close") // what may still come is not waited for
 		}
 		log.Debug("client's body cannot be read", "method", out.Method, "error", err)
-		c.setLimits(w.Header())
 		p.Write(w, out)
 		return
 	case errors.As(err, &grown): // who bounds the body wrapped it; the upstream is not to blame
@@ -189,7 +190,6 @@ func (r *route) upstreamFailed(w http.ResponseWriter, out *http.Request, err err
 		c.slot.Answered() // too slow is how overload shows
 	}
 	c.settle(p.Status, nil)
-	c.setLimits(w.Header())
 	p.Write(w, out)
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/caudal-dev/caudal/httplimit"
 )
 
 // patience bounds how long one wait for a client may last, however many waits there
@@ -75,9 +77,11 @@ var past = time.Unix(1, 0)
 func stopReading(c *http.ResponseController) { _ = c.SetReadDeadline(past) }
 func stopWriting(c *http.ResponseController) { _ = c.SetWriteDeadline(past) }
 
-// clientWriter gives up on a client that does not take its response.
+// clientWriter gives up on a client that does not take its response, and adds what
+// the limits say to its headers.
 type clientWriter struct {
 	http.ResponseWriter
+	limits   *httplimit.Outcome // nil when nothing limits the call
 	patience patience
 	begun    bool
 }
@@ -85,10 +89,18 @@ type clientWriter struct {
 // unwatched is what net/http takes without waiting for the client: its buffer.
 const unwatched = 4 << 10
 
-// WriteHeader keeps net/http from guessing the type of a response that has none.
+// WriteHeader adds the limits' headers. It is done here and not before the call, so
+// that they meet the upstream's own, and do not go out with its 1xx responses. It
+// also keeps net/http from guessing the type of a response that has none.
 func (w *clientWriter) WriteHeader(status int) {
-	if h := w.Header(); status >= 200 && len(h["Content-Type"]) == 0 {
-		h["Content-Type"] = nil
+	if status >= 200 {
+		h := w.Header()
+		if w.limits != nil {
+			w.limits.SetHeaders(h)
+		}
+		if len(h["Content-Type"]) == 0 {
+			h["Content-Type"] = nil
+		}
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -54,9 +54,15 @@ func (o *Outcome) setLegacy(h http.Header) {
 	if o.core.opts.Reset == ResetEpoch {
 		reset = ceilSeconds(time.Duration(o.wall%1e6)*time.Microsecond+d.ResetAfter) + o.wall/1e6
 	}
-	set(h, headerLimit, strconv.FormatUint(d.Limit, 10))
-	set(h, headerRemaining, strconv.FormatUint(d.Remaining, 10))
-	set(h, headerReset, strconv.FormatInt(reset, 10))
+	b := strconv.AppendUint(o.buf[:0], d.Limit, 10)
+	first := len(b)
+	b = strconv.AppendUint(b, d.Remaining, 10)
+	second := len(b)
+	b = strconv.AppendInt(b, reset, 10)
+	text := string(b) // one for all three
+	values := []string{text[:first], text[first:second], text[second:]}
+	h[headerLimit], h[headerRemaining], h[headerReset] = values[0:1:1], values[1:2:2], values[2:3:3]
+	o.buf = b
 }
 
 // setDraft writes RateLimit-Policy and RateLimit, one item for each enforced
@@ -67,7 +73,7 @@ func (o *Outcome) setDraft(h http.Header) {
 		return
 	}
 	quota := caudal.QuotaEnforced(o.Calls, o.Decisions)
-	policy, state := o.buf[:0], make([]byte, 0, 64)
+	policy, state := o.buf[:0], o.state[:0]
 	for i := range o.Decisions {
 		limit, d := o.Calls[i].Limit, &o.Decisions[i]
 		if !caudal.Enforced(o.Calls[i].Mode, quota) || d.Unasked {
@@ -92,9 +98,13 @@ func (o *Outcome) setDraft(h http.Header) {
 	if present := h[headerPolicy]; len(present) > 0 {
 		o.core.warnOfTwice(o.domain, present, string(policy))
 	}
-	join(h, headerPolicy, string(policy))
-	join(h, headerState, string(state))
-	o.buf = policy
+	n := len(policy)
+	policy = append(policy, state...)
+	text := string(policy) // one for both
+	values := []string{text[:n], text[n:]}
+	join(h, headerPolicy, values[0:1:1])
+	join(h, headerState, values[1:2:2])
+	o.buf, o.state = policy, state
 }
 
 // policyName gives the name under which clients see a limit.
@@ -201,11 +211,13 @@ func isList(lines []string) bool {
 	return true
 }
 
-func join(h http.Header, name, value string) {
+// join puts a value into a header, behind what is there already. value has room for
+// no more, so that whoever adds to the header does not write into the next one's.
+func join(h http.Header, name string, value []string) {
 	if present := h[name]; len(present) > 0 {
-		value = strings.Join(present, ", ") + ", " + value
+		value[0] = strings.Join(present, ", ") + ", " + value[0]
 	}
-	set(h, name, value)
+	h[name] = value
 }
 
 // set is Header.Set for names that are canonical already.

@@ -52,6 +52,30 @@ func TestEffectiveWindows(t *testing.T) {
 	}
 }
 
+// TestHeadersAreApart: what somebody adds to one header of ours does not end up in
+// another, and an outcome that is used again does not change headers written before.
+func TestHeadersAreApart(t *testing.T) {
+	m := one(t, caudal.PerMinute(5), ByIP, Options{Clock: newClock()})
+	headers := func() http.Header {
+		h := http.Header{}
+		o := m.Decide(httptest.NewRequest("GET", "/", nil))
+		defer o.Release()
+		o.SetHeaders(h)
+		return h
+	}
+	first := headers()
+	want := first.Clone()
+	for name := range want {
+		first.Add(name, "more")
+	}
+	headers()
+	for name, values := range want {
+		if got := first[name]; len(got) != 2 || got[0] != values[0] || got[1] != "more" {
+			t.Errorf("%s after Add = %q, want %q and more", name, got, values)
+		}
+	}
+}
+
 func TestJoiningWithAnotherLimiter(t *testing.T) {
 	for _, c := range []struct {
 		name    string

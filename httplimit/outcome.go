@@ -67,7 +67,8 @@ type Outcome struct {
 	who     rule.Request // the request, or another's; nil when nobody knows
 	told    Detail       // for the observer
 	refunds []caudal.Refund
-	buf     []byte
+	buf     []byte // for the text of headers
+	state   []byte // the same, of the second one while the first is written
 	key     string
 	one     [1]caudal.Call
 	block   control.Hit
@@ -105,7 +106,7 @@ func (o *Outcome) Release() {
 	o.request, o.who, o.told = identity.Request{}, nil, Detail{}
 	o.Action, o.Calls, o.Decisions, o.Err = Pass, nil, o.Decisions[:0], nil
 	o.core, o.domain, o.wall, o.leave, o.room, o.hasRoom = nil, "", 0, time.Time{}, 0, false
-	o.refunds, o.buf, o.key, o.one[0], o.block = o.refunds[:0], o.buf[:0], "", caudal.Call{}, control.Hit{}
+	o.refunds, o.buf, o.state, o.key, o.one[0], o.block = o.refunds[:0], o.buf[:0], o.state[:0], "", caudal.Call{}, control.Hit{}
 	outcomes.Put(o)
 }
 
