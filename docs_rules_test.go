@@ -47,6 +47,33 @@ func TestRuleFilesOnPagesLoad(t *testing.T) {
 	}
 }
 
+var listBlock = regexp.MustCompile("(?ms)^```yaml\n(- key: .*?)^```")
+
+// TestDescriptorsOnPagesLoad reads the parts of rule files that a page shows. Alone
+// they may deserve a warning.
+func TestDescriptorsOnPagesLoad(t *testing.T) {
+	found := 0
+	walkModule(t, func(page string) {
+		if filepath.Ext(page) != ".md" {
+			return
+		}
+		text := string(read(t, page))
+		for _, b := range listBlock.FindAllStringSubmatchIndex(text, -1) {
+			found++
+			file := filepath.Join(t.TempDir(), "rules.yaml")
+			if err := os.WriteFile(file, []byte("domain: page\ndescriptors:\n"+text[b[2]:b[3]]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := (rule.Options{ForAttributes: true, AllRegions: true}).Load(file); err != nil {
+				t.Errorf("%s:%d: %v", page, 1+strings.Count(text[:b[2]], "\n"), err)
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("found no descriptors on pages: the search is broken")
+	}
+}
+
 var testBlock = regexp.MustCompile("(?ms)^```yaml\n(rules: (\\S+).*?)^```")
 
 // TestTestFilesOnPagesPass runs every test file that a page shows against the
