@@ -1,6 +1,7 @@
 package decisionapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -31,9 +32,9 @@ func (a *API) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	original, err := p.original(r)
 	if err == errAmbiguous {
-		a.hints.hint("authorize got both X-Forwarded-Uri and X-Original-URI, and they differ: a client may have sent one; add headers=forwarded or headers=original to the URL that the proxy asks")
+		a.hints.hint("authorize got both X-Forwarded-Uri and X-Original-URI, and they do not tell of one request: a client may have sent one; add headers=forwarded or headers=original to the URL that the proxy asks")
 		w.Header().Set(StatusHeader, strconv.Itoa(http.StatusForbidden))
-		problem(w, r, http.StatusForbidden, "the request says in two headers what its URI is, and they differ")
+		problem(w, r, http.StatusForbidden, "two families of headers say what the request is, and they differ")
 		return
 	}
 	if err != nil {
@@ -135,7 +136,7 @@ func (p *params) original(r *http.Request) (*http.Request, error) {
 	switch {
 	case p.headers == "original", p.headers == "" && len(forwarded) == 0:
 		method, uri, host = r.Header.Get("X-Original-Method"), original, ""
-	case p.headers == "" && len(original) > 0 && original[0] != forwarded[0]:
+	case p.headers == "" && len(original) > 0 && !agree(r):
 		return nil, errAmbiguous
 	}
 	switch len(uri) {
@@ -154,6 +155,17 @@ func (p *params) original(r *http.Request) (*http.Request, error) {
 	q := r.WithContext(r.Context())
 	q.Method, q.Host, q.URL, q.Body, q.ContentLength = method, host, parseURI(uri[0]), http.NoBody, 0
 	return q, nil
+}
+
+// agree reports whether both families of headers tell of one request. A proxy sets
+// one of them, and its client may have sent the other: with the URI that the proxy
+// names, so that nothing looks odd, and a method or host that the limits let pass.
+func agree(r *http.Request) bool {
+	if r.Header.Get("X-Forwarded-Uri") != r.Header.Get("X-Original-Uri") {
+		return false
+	}
+	method, host := r.Header.Get("X-Forwarded-Method"), r.Header.Get("X-Forwarded-Host")
+	return cmp.Or(method, r.Method) == cmp.Or(r.Header.Get("X-Original-Method"), r.Method) && (host == "" || host == r.Host)
 }
 
 // parseURI takes a request target apart without judging it: identity makes one

@@ -92,6 +92,11 @@ func TestAuthorizeCannotBeToldTwoThings(t *testing.T) {
 	wantStatus(t, "one header twice", f.ask(proxy, "", "X-Forwarded-Uri", "/free", "X-Forwarded-Uri", "/closed"), 403, "403")
 	wantStatus(t, "the method of the other family", f.ask(proxy, "?headers=original", "X-Original-URI", "/closed",
 		"X-Forwarded-Method", "OPTIONS", "Origin", "https://a.example", "Access-Control-Request-Method", "GET"), 429, "429")
+	// The client adds the other family, with the URI that the proxy names as well.
+	preflight := []string{"Origin", "https://a.example", "Access-Control-Request-Method", "GET", "X-Forwarded-Uri", "/closed", "X-Original-URI", "/closed"}
+	wantStatus(t, "another's method with the same URI", f.ask(proxy, "", append(preflight, "X-Original-Method", "GET", "X-Forwarded-Method", "OPTIONS")...), 403, "403")
+	wantStatus(t, "a method where the other says none", f.ask(proxy, "", append(preflight, "X-Original-Method", "OPTIONS")...), 403, "403")
+	wantStatus(t, "another's host with the same URI", f.ask(proxy, "", "X-Forwarded-Uri", "/closed", "X-Original-URI", "/closed", "X-Forwarded-Host", "free.example"), 403, "403")
 	for _, query := range []string{"?deny_status=200", "?deny_status=x", "?max_hold=soon", "?max_hold=1h", "?headers=all", "?denystatus=403", "?a=%zz"} {
 		wantStatus(t, query, f.ask(proxy, query, "X-Forwarded-Uri", "/closed"), 500, "")
 	}
