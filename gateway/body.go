@@ -29,6 +29,25 @@ func tooLong(most int64) httplimit.Problem {
 	return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than the %d bytes that the gateway takes", most))
 }
 
+// unreadTime is how long a client may take to send what is left of a body that nobody
+// reads.
+const unreadTime = 5 * time.Second
+
+// hurry bounds that time for a request that is about to be answered without its
+// body. net/http takes in what is left of a body of HTTP/1 before it answers, and by
+// itself waits for it as long as the client likes: being denied would be a way to
+// hold connections.
+func (g *Gateway) hurry(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor > 1 || r.ContentLength == 0 {
+		return
+	}
+	wait := unreadTime
+	if g.body > 0 {
+		wait = min(wait, g.body)
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(wait)) // net/http lifts it for the next request
+}
+
 type watchedBody struct {
 	io.ReadCloser
 	patience patience
@@ -44,9 +63,11 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close comes before the response is given up, so that nothing waits after it.
+// Close waits for the client as well: net/http takes in what is left, up to a size.
+// It comes before the response is given up, so that nothing waits after it.
 func (b *watchedBody) Close() error {
-	b.patience.done()
+	b.patience.begin()
+	defer b.patience.done()
 	return b.ReadCloser.Close()
 }
 

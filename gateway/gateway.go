@@ -76,6 +76,7 @@ func (g *Gateway) Close() error {
 // ServeHTTP decides about a request and forwards it or answers it.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect || r.URL.Path == "*" && r.Method != http.MethodOptions {
+		g.hurry(w, r)
 		problem(http.StatusBadRequest, "the gateway forwards requests for paths only").Write(w, r)
 		return
 	}
@@ -84,11 +85,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if p.Status == http.StatusRequestEntityTooLarge {
 			w.Header().Set("Connection", "close") // nobody will read what follows
 		}
+		g.hurry(w, r)
 		p.Write(w, r)
 		return
 	}
 	body, send := g.body, g.send
-	if isGRPC(r) { // both sides may be still for as long as they like
+	if isGRPC(r) && r.ProtoMajor > 1 { // both sides may be still for as long as they like
 		body, send = 0, 0
 	}
 	c.body = boundBody(w, r, c.route.MaxBody, body)
@@ -100,6 +102,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			defer g.decided(r, o)
 		}
 		if !o.Hold(r) {
+			g.hurry(w, r)
 			o.Refuse(w, r)
 			return
 		}
@@ -190,6 +193,7 @@ func (r *route) upstreamFailed(w http.ResponseWriter, out *http.Request, err err
 		c.slot.Answered() // too slow is how overload shows
 	}
 	c.settle(p.Status, nil)
+	r.g.hurry(w, c.client)
 	p.Write(w, out)
 }
 

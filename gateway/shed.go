@@ -18,6 +18,7 @@ func (c *call) admit(w http.ResponseWriter, r *http.Request) bool {
 	ok := false
 	if c.outcome != nil {
 		if c.slot, ok = c.outcome.Admit(r.Context(), c.route.shedding); !ok {
+			c.route.g.hurry(w, r)
 			c.outcome.Refuse(w, r)
 		}
 	} else if ok = c.admitUnlimited(w, r); !ok {
@@ -43,6 +44,7 @@ func (c *call) admitUnlimited(w http.ResponseWriter, r *http.Request) bool {
 	if errors.Is(err, shed.ErrShed) {
 		w.Header().Set("Retry-After", strconv.FormatInt(int64(shed.RetryAfter(0)/time.Second), 10))
 	}
+	c.route.g.hurry(w, r)
 	httplimit.Overloaded().Write(w, r)
 	return false
 }
