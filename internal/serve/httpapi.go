@@ -18,7 +18,7 @@ func (s *Server) openAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler := s.track(s.traceAsked(s.apiHandler()))
+	handler := boundBodies(s.track(s.traceAsked(s.apiHandler())), bodyTime)
 	for _, address := range s.config.HTTPListen {
 		ln, err := listen("http_listen", address)
 		if err != nil {

@@ -271,7 +271,7 @@ func (s *Server) adminEndpoint() (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := gateway.NewServer(s.adminHandler(), gateway.ServerOptions{Logger: s.log})
+	server := gateway.NewServer(boundBodies(s.adminHandler(), bodyTime), gateway.ServerOptions{Logger: s.log})
 	server.BaseContext = func(net.Listener) context.Context { return s.adminCtx } // streams end with it
 	return &endpoint{"admin", server, ln}, nil
 }
