@@ -93,8 +93,14 @@ func (b *leakyBucket) fits(l caudal.Limit, now int64, cost uint64) bool {
 			return b.fair(l, now, t)
 		}
 	}
+	if !b.fitsTail(l, now, cost) || b.never(l, cost) {
+		return false
+	}
+	if b.owner == 0 {
+		return true // whose the turns are does not matter: they need not be listed
+	}
 	head, _ := b.tail(l, now, cost)
-	return b.fitsTail(l, now, cost) && !b.never(l, cost) && b.fair(l, now, turnsFrom(l, head, cost)...)
+	return b.fair(l, now, turnsFrom(l, head, cost)...)
 }
 
 func (b *leakyBucket) charge(l caudal.Limit, now int64, cost uint64, id int) (delay int64) {
@@ -109,7 +115,9 @@ func (b *leakyBucket) charge(l caudal.Limit, now int64, cost uint64, id int) (de
 	}
 	head, last := s.tail(l, now, cost)
 	s.last, s.rate = last, l.Requests
-	s.hold(now, turnsFrom(l, head, cost)...)
+	if s.owner != 0 {
+		s.hold(now, turnsFrom(l, head, cost)...)
+	}
 	if cost <= 100 { // no test takes back part of a longer one than this
 		for k := range cost {
 			s.calls[id] = append(s.calls[id], add(head, mul(interval(l), whole(int64(k)))))
