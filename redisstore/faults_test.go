@@ -98,7 +98,7 @@ func TestC80ForeignValues(t *testing.T) {
 // Callers who share a script call do not share a fault.
 func TestC80OneBadKeyInABatch(t *testing.T) {
 	r, s := single(t, redisstore.Options{})
-	l := compile(t, caudal.PerHour(1_000_000))
+	l := compile(t, caudal.Per(1_000_000, caudal.Year))
 	take(t, s, caudal.Instant{}, l, "bad", 1)
 	key := keys(r)[0]
 	r.Do("DEL", key)
