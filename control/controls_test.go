@@ -135,6 +135,30 @@ func TestBlockedFindsEachKindOfTarget(t *testing.T) {
 	}
 }
 
+// several is a request that came with more than one value for an attribute.
+type several struct {
+	request
+	sent map[string][]string
+}
+
+func (s several) Sent(attribute string) []string { return s.sent[attribute] }
+
+// TestASecondValueHidesNobody: an API may read either of two keys, so a client that
+// is blocked by one of them does not go free by adding another.
+func TestASecondValueHidesNobody(t *testing.T) {
+	c := New(quiet(nil))
+	block(t, c, "api_key=k-123", time.Hour)
+	block(t, c, "user=eve", time.Hour)
+	for attribute, values := range map[string][]string{"api_key": {"made-up", "k-123"}, "user": {"eve", ""}} {
+		if hit, ok := c.Blocked(several{sent: map[string][]string{attribute: values}}); !ok || hit.Attribute != attribute {
+			t.Errorf("Blocked of %s %q = %v, %v, want blocked", attribute, values, hit, ok)
+		}
+	}
+	if hit, ok := c.Blocked(several{sent: map[string][]string{"api_key": {"a", "b"}}}); ok {
+		t.Errorf("Blocked of others' keys = %v, want none", hit)
+	}
+}
+
 func TestBlockEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(quiet(&notes{}))

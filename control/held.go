@@ -196,8 +196,21 @@ func (c *Controls) Lookup(req rule.Request) (Hit, bool) {
 		if v, ok := req.Attribute(a.attribute); ok {
 			f.take(a.attribute, a.find(v))
 		}
+		if r, ok := req.(sent); ok {
+			for _, v := range r.Sent(a.attribute) {
+				f.take(a.attribute, a.find(v))
+			}
+		}
 	}
 	return f.hit()
+}
+
+// sent is the ability of a request to tell of values that are not its attribute
+// because there are several, such as two different API keys: a client that is
+// blocked by one of them must not go free by adding another. An identity.Request
+// has it.
+type sent interface {
+	Sent(attribute string) []string
 }
 
 // LookupEntries is Lookup for a descriptor.

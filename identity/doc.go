@@ -37,7 +37,7 @@
 // length, behind a zero byte, so that it equals no value that can be sent alone.
 // For api_key such a request has no key: otherwise a client could send its real
 // key first, a made-up one behind it, and have a fresh count with every call at
-// an API that reads the first.
+// an API that reads the first. [Request.Sent] tells of all of them.
 //
 // # Trust
 //

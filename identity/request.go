@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/caudal-dev/caudal"
@@ -138,19 +139,39 @@ func (q *Request) apiKey() string {
 	return key
 }
 
-// sentKey gives the API key as sent.
+// sentKey gives the API key as sent, and nothing when there are several different
+// ones.
 func (q *Request) sentKey() string {
 	lines := q.r.Header[q.resolver.apiKeyHeader]
-	if len(lines) == 0 && q.resolver.bearer {
-		if !alike(q.r.Header["Authorization"]) {
+	if !q.resolver.bearer {
+		if len(lines) == 0 || !alike(lines) {
 			return ""
 		}
-		return bearerToken(q.r.Header.Get("Authorization"))
+		return lines[0]
 	}
-	if len(lines) == 0 || !alike(lines) {
-		return ""
+	key := ""
+	for _, k := range q.sentKeys() {
+		if key != "" && k != key {
+			return ""
+		}
+		key = k
 	}
-	return lines[0]
+	return key
+}
+
+// sentKeys gives the API keys as sent, in the header for them and as bearer tokens
+// where those are taken.
+func (q *Request) sentKeys() []string {
+	keys := q.r.Header[q.resolver.apiKeyHeader]
+	if q.resolver.bearer {
+		keys = slices.Clone(keys)
+		for _, line := range q.r.Header["Authorization"] {
+			if token := bearerToken(line); token != "" {
+				keys = append(keys, token)
+			}
+		}
+	}
+	return keys
 }
 
 func bearerToken(s string) string {

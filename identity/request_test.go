@@ -99,7 +99,13 @@ func TestBearerAPIKey(t *testing.T) {
 		{bearer, []string{"Authorization", "bearer  tok"}, "tok"},
 		{bearer, []string{"Authorization", "Basic abc"}, ""},
 		{bearer, []string{"Authorization", "Bearer a", "Authorization", "Bearer b"}, ""},
-		{bearer, []string{"Authorization", "Bearer tok", "X-Token", "k"}, "k"},
+		{bearer, []string{"X-Token", "k"}, "k"},
+		{bearer, []string{"X-Token", "k", "X-Token", "other"}, ""},
+		{bearer, []string{"Authorization", "Bearer tok", "X-Token", "tok"}, "tok"},
+		{bearer, []string{"Authorization", "Basic abc", "X-Token", "k"}, "k"},
+		// The API may read the one, and count nothing by the other.
+		{bearer, []string{"Authorization", "Bearer tok", "X-Token", "made-up"}, ""},
+		{bearer, []string{"Authorization", "Bearer tok", "Authorization", "Basic abc"}, "tok"},
 		{resolver(t, Options{}), []string{"Authorization", "Bearer tok"}, ""},
 	} {
 		if got, _ := attribute(t, c.v, request("203.0.113.7:1", c.header...), "api_key"); got != c.want {

@@ -14,7 +14,8 @@ type Options struct {
 	APIKeyHeader string
 
 	// BearerAPIKey also takes the token of "Authorization: Bearer TOKEN" as an API
-	// key, when the header above is absent.
+	// key. A request with two different keys has none, also when one of them is in
+	// the header above: who can choose which of them counts has fresh counts at will.
 	BearerAPIKey bool
 
 	// TrustedProxies are the networks of proxies that are believed about the

@@ -103,7 +103,7 @@ var allSettings = []setting{
 		set: text(func(s *settings) *string { return &s.ClientIPHeader })},
 	{name: "api_key_header", arg: "NAME", help: "the header that carries the API key (default X-API-Key)",
 		set: text(func(s *settings) *string { return &s.APIKeyHeader })},
-	{name: "bearer_api_key", help: "take a bearer token as API key where that header is absent",
+	{name: "bearer_api_key", help: "take a bearer token as API key as well as that header; two different keys are none",
 		set: toggle(func(s *settings) *bool { return &s.BearerAPIKey })},
 	{name: "jwt_keys", arg: "FILE", path: true, help: "what bearer tokens are verified with: PEM, a JSON Web Key Set or a secret (default: no tokens)",
 		set: text(func(s *settings) *string { return &s.Who.Tokens.KeyFile })},
