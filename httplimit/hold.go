@@ -45,17 +45,10 @@ func (o *Outcome) Wait(ctx context.Context) bool {
 
 // wait waits for the turn; hungUp tells of a client that has gone, beside ctx.
 func (o *Outcome) wait(ctx context.Context, hungUp <-chan struct{}) bool {
-	t := time.NewTimer(time.Until(o.leave))
-	defer t.Stop()
 	o.waiting(1)
 	defer o.waiting(-1)
-	select {
-	case <-t.C:
-		if ctx.Err() == nil {
-			return true
-		}
-	case <-ctx.Done():
-	case <-hungUp:
+	if waitUntil(ctx, hungUp, o.leave) {
+		return true
 	}
 	o.Action = Gone
 	if o.uncounted {
@@ -64,6 +57,29 @@ func (o *Outcome) wait(ctx context.Context, hungUp <-chan struct{}) bool {
 	}
 	o.Cancel(ctx)
 	return false
+}
+
+// waitUntil waits until an instant, and reports whether it came before the end of the
+// context or of the connection.
+func waitUntil(ctx context.Context, hungUp <-chan struct{}, at time.Time) bool {
+	t := time.NewTimer(time.Until(at) - early)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return false
+		case <-hungUp:
+			return false
+		}
+		sleepPrecisely(time.Until(at))
+		// What is left is of a sleep that was cut short, or where time is not real.
+		rest := time.Until(at)
+		if rest <= 0 {
+			return ctx.Err() == nil
+		}
+		t.Reset(rest)
+	}
 }
 
 // readAhead takes in a small body of HTTP/1 during the wait. Until a body has

@@ -120,6 +120,7 @@ type core struct {
 	queues    QueueObserver      // opts.Observer, when it is one
 	keeper    keeper
 	shedding  *Shedding // opts.Shed; nil without
+	turns     turnClock
 
 	failures atomic.Int64 // since the last line of log
 	logged   atomic.Int64 // unix seconds of the last line of log
@@ -173,6 +174,7 @@ func (c *core) settle(ctx context.Context, o *Outcome) {
 	n := len(o.Calls)
 	o.Decisions = slices.Grow(o.Decisions[:0], n)[:n]
 	clear(o.Decisions)
+	asked := asks(o.Calls)
 	if err := c.taker.take(ctx, o); err != nil {
 		c.failed(ctx, o, err)
 		return
@@ -181,7 +183,7 @@ func (c *core) settle(ctx context.Context, o *Outcome) {
 	o.wall = c.opts.Clock.Now().Wall
 	if d := o.Verdict.Delay; d > 0 {
 		now := time.Now()
-		o.leave = now.Add(d)
+		o.leave = c.turn(o, asked, now)
 		if !o.fits(ctx, now, d) {
 			c.tooLate(ctx, o)
 		}
