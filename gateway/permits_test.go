@@ -22,6 +22,7 @@ import (
 	"github.com/caudal-dev/caudal/httplimit"
 	"github.com/caudal-dev/caudal/identity"
 	"github.com/caudal-dev/caudal/memstore"
+	"github.com/caudal-dev/caudal/shed"
 )
 
 const inflightRules = `domain: d
@@ -149,15 +150,21 @@ func roughCall(random *rand.Rand, client *http.Client, base string) {
 }
 
 // TestC41RandomEndsLeaveNothingInFlight: calls that end by random aborts, panics,
-// hijacks and timeouts, through the gateway and the middleware: in-flight returns to
-// 0, is never below, and never above max. CAUDAL_SOAK makes it 100 000 calls.
+// hijacks and timeouts, through the gateway and the middleware, both with permits and load
+// shedding: what is in flight returns to 0, is never below, and never above max.
+// CAUDAL_SOAK makes it 100 000 calls.
 func TestC41RandomEndsLeaveNothingInFlight(t *testing.T) {
 	calls, clients, most := 4000, 16, 12
 	if os.Getenv("CAUDAL_SOAK") != "" {
 		calls = 100_000
 	}
 	store, seen := memstore.New(memstore.Options{}), &inflight{}
-	d := limitsOn(t, fmt.Sprintf(inflightRules, most), store, seen)
+	few := shed.Options{MinLimit: 2, MaxLimit: 4, Initial: 4, Queue: 2, MaxWait: time.Millisecond}
+	inner, err := shed.New(few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := limitsOn(t, fmt.Sprintf(inflightRules, most), store, httplimit.Options{Observer: seen, Shed: inner})
 	behind := httptest.NewUnstartedServer(d.Wrap(http.HandlerFunc(rough)))
 	behind.Config.ErrorLog = log.New(io.Discard, "", 0)
 	behind.Start()
@@ -170,7 +177,15 @@ func TestC41RandomEndsLeaveNothingInFlight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gateway := start(t, Options{Upstream: u, Limits: d, Timeouts: Timeouts{Total: 3 * time.Millisecond}})
+	g, err := New(Options{Upstream: u, Limits: d, Timeouts: Timeouts{Total: 3 * time.Millisecond}, Logger: quiet(), Shed: Shed{Enabled: true, Options: few}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewUnstartedServer(g)
+	front.Config.ErrorLog = log.New(io.Discard, "", 0)
+	front.Start()
+	defer front.Close()
+	gateway, shedders := front.URL, []*shed.Shedder{inner, g.Shedders()["*/"]}
 
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
 	defer transport.CloseIdleConnections()
@@ -183,11 +198,26 @@ func TestC41RandomEndsLeaveNothingInFlight(t *testing.T) {
 			client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
 			for left.Add(-1) >= 0 {
 				roughCall(random, client, []string{gateway, behind.URL}[random.IntN(2)])
+				for _, s := range shedders {
+					if st := s.Stats(); st.Inflight < 0 || st.Waiting < 0 {
+						t.Errorf("%d calls have room and %d wait for it, want none below 0", st.Inflight, st.Waiting)
+					}
+				}
 			}
 		})
 	}
 	all.Wait()
 	awaitNone(t, seen, store)
+	for i, s := range shedders {
+		st := s.Stats()
+		for deadline := time.Now().Add(time.Minute); (st.Inflight != 0 || st.Waiting != 0) && time.Now().Before(deadline); st = s.Stats() {
+			time.Sleep(time.Millisecond)
+		}
+		if st.Inflight != 0 || st.Waiting != 0 {
+			t.Errorf("shedder %d: %d calls have room and %d wait for it after all have ended, want 0", i, st.Inflight, st.Waiting)
+		}
+		t.Logf("shedder %d: let in %v, shed %v", i, st.Admitted, st.Shed)
+	}
 	if least, most := seen.least.Load(), seen.most.Load(); least < 0 || most > 12 || most < 2 {
 		t.Errorf("between %d and %d calls were in flight, want from 0 to at most 12, and several at times", least, most)
 	}
@@ -198,10 +228,11 @@ func TestC41RandomEndsLeaveNothingInFlight(t *testing.T) {
 }
 
 // limitsOn makes a decider on a store, by the time that passes.
-func limitsOn(t testing.TB, yaml string, store caudal.Store, o httplimit.Observer) *httplimit.Decider {
+func limitsOn(t testing.TB, yaml string, store caudal.Store, o httplimit.Options) *httplimit.Decider {
 	t.Helper()
 	domain := limits(t, yaml, who(t, identity.Options{}), httplimit.Options{}).Domain()
-	d, err := httplimit.NewDecider(domain, store, who(t, identity.Options{}), httplimit.Options{Observer: o, Logger: quiet()})
+	o.Logger = quiet()
+	d, err := httplimit.NewDecider(domain, store, who(t, identity.Options{}), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +260,7 @@ func TestStreamHoldsItsPermit(t *testing.T) {
 		_, _ = io.WriteString(w, "data: first\n\n")
 		_ = http.NewResponseController(w).Flush()
 		<-next
-	}), Options{Limits: limitsOn(t, fmt.Sprintf(inflightRules, 1), store, seen)})
+	}), Options{Limits: limitsOn(t, fmt.Sprintf(inflightRules, 1), store, httplimit.Options{Observer: seen})})
 
 	res, err := http.Get(gateway + "/events")
 	if err != nil {
