@@ -56,6 +56,10 @@ const (
 	DefaultMaxMessage         = 2 << 20
 )
 
+// maxHeaders bounds the metadata of a call; by itself gRPC takes 16 MiB of it, of each
+// of the calls that a connection may have under way.
+const maxHeaders = 64 << 10
+
 // How the server finds out that a client is gone without a word, and what it lets
 // clients do to find out about the server.
 const (
@@ -104,6 +108,7 @@ func (o ServerOptions) settings() []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(or(o.MaxStreams, DefaultMaxStreams)),
 		grpc.MaxRecvMsgSize(or(o.MaxMessage, DefaultMaxMessage)),
+		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ForceServerCodecV2(newCodec()),
 	}
 	if o.Stats != nil {

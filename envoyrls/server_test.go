@@ -12,6 +12,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/caudal-dev/caudal/envoyrls"
@@ -208,5 +210,20 @@ func TestMutualTLS(t *testing.T) {
 	}
 	if err := askAt(t, addr, insecure.NewCredentials()); status.Code(err) != codes.Unavailable {
 		t.Errorf("client without TLS: %v, want Unavailable", err)
+	}
+}
+
+// TestMetadataIsBounded: a call whose metadata would fill the memory is refused before
+// it is all there, and the connection goes on.
+func TestMetadataIsBounded(t *testing.T) {
+	f := start(t, someRules, envoyrls.Options{}, nil)
+	client := healthpb.NewHealthClient(f.conn)
+	large := metadata.AppendToOutgoingContext(t.Context(), "x-large", strings.Repeat("x", 1<<20))
+	if _, err := client.Check(large, &healthpb.HealthCheckRequest{}); err == nil {
+		t.Error("a call with 1 MiB of metadata = nil, want it refused")
+	}
+	some := metadata.AppendToOutgoingContext(t.Context(), "x-some", strings.Repeat("x", 32<<10))
+	if _, err := client.Check(some, &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("a call with 32 KiB of metadata = %v, want it answered", err)
 	}
 }
