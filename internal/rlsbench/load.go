@@ -7,11 +7,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -86,7 +83,9 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	var results []Result
 	for _, callers := range o.Callers {
 		o.say("%d callers: warming up", callers)
-		r, err := measure(ctx, &o, clients, descriptors, callers)
+		r, err := Loop{Callers: callers, Warmup: o.Warmup, Duration: o.Duration, PID: o.PID, NewAsk: func(i int) Ask {
+			return newAsk(clients[i%len(clients)], &o, descriptors)
+		}}.Measure(ctx)
 		if err != nil {
 			return results, fmt.Errorf("%s: %w", o.Target, err)
 		}
@@ -184,145 +183,23 @@ func dial(target string, n int) (clients []pb.RateLimitServiceClient, closeAll f
 	return clients, closeAll, nil
 }
 
-// phases of a measurement.
-const (
-	warming = iota
-	measuring
-	over
-)
-
-// caller is one closed loop. Its figures are its own until it has ended.
-type caller struct {
-	client      pb.RateLimitServiceClient
-	request     *pb.RateLimitRequest
-	histogram   *hdrhistogram.Histogram
-	overLimit   int64
-	errors      int64
-	first       error
-	templates   []template
-	keys        int
-	randomValue bool
-}
-
-func measure(ctx context.Context, o *Options, clients []pb.RateLimitServiceClient, descriptors []template, n int) (Result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var phase atomic.Int32
-	var wg sync.WaitGroup
-	callers := make([]*caller, n)
-	for i := range callers {
-		callers[i] = newCaller(clients[i%len(clients)], o, descriptors)
-		wg.Go(func() { callers[i].loop(ctx, &phase) })
-	}
-	if err := sleep(ctx, o.Warmup); err != nil {
-		return Result{}, err
-	}
-	cpu, cpuErr := ProcessTime(o.PID)
-	start := time.Now()
-	phase.Store(measuring)
-	err := sleep(ctx, o.Duration)
-	phase.Store(over)
-	took := time.Since(start)
-	after, afterErr := ProcessTime(o.PID)
-	cancel()
-	wg.Wait()
-	if err != nil {
-		return Result{}, err
-	}
-	r, err := sum(callers, took)
-	if o.PID != 0 && errors.Join(cpuErr, afterErr) != nil {
-		return r, fmt.Errorf("processor time of process %d: %w", o.PID, errors.Join(cpuErr, afterErr))
-	}
-	if o.PID != 0 && r.Requests > 0 {
-		r.ServerCPU = float64((after - cpu).Nanoseconds()) / 1e3 / float64(r.Requests)
-	}
-	return r, err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// longestTime and digits are the range and precision of the histogram, in
-// nanoseconds.
-const (
-	longestTime = int64(time.Minute)
-	digits      = 3
-)
-
-func newCaller(client pb.RateLimitServiceClient, o *Options, descriptors []template) *caller {
-	c := &caller{client: client, templates: descriptors, keys: o.Keys, histogram: hdrhistogram.New(1000, longestTime, digits)}
-	c.request = &pb.RateLimitRequest{Domain: o.Domain}
-	for _, t := range descriptors {
-		c.request.Descriptors = append(c.request.Descriptors, t.descriptor(o.Keys))
+// newAsk makes what a caller does. Values that are not random are made once.
+func newAsk(client pb.RateLimitServiceClient, o *Options, templates []template) Ask {
+	request := &pb.RateLimitRequest{Domain: o.Domain}
+	random := false
+	for _, t := range templates {
+		request.Descriptors = append(request.Descriptors, t.descriptor(o.Keys))
 		for _, e := range t {
-			c.randomValue = c.randomValue || strings.Contains(e[1], "%d")
+			random = random || strings.Contains(e[1], "%d")
 		}
 	}
-	return c
-}
-
-func (c *caller) loop(ctx context.Context, phase *atomic.Int32) {
-	for ctx.Err() == nil {
-		if c.randomValue {
-			for i, t := range c.templates {
-				c.request.Descriptors[i] = t.descriptor(c.keys)
+	return func(ctx context.Context) (bool, error) {
+		if random {
+			for i, t := range templates {
+				request.Descriptors[i] = t.descriptor(o.Keys)
 			}
 		}
-		start := time.Now()
-		answer, err := c.client.ShouldRateLimit(ctx, c.request, grpc.WaitForReady(true))
-		took := time.Since(start)
-		if phase.Load() != measuring {
-			continue
-		}
-		if err != nil {
-			c.errors++
-			if c.first == nil {
-				c.first = err
-			}
-			continue
-		}
-		if answer.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
-			c.overLimit++
-		}
-		_ = c.histogram.RecordValue(min(int64(took), longestTime)) // within the range by the line before
+		answer, err := client.ShouldRateLimit(ctx, request, grpc.WaitForReady(true))
+		return err == nil && answer.OverallCode == pb.RateLimitResponse_OVER_LIMIT, err
 	}
 }
-
-// sum adds up what the callers measured. When nothing but errors came back, the
-// first of them is the result.
-func sum(callers []*caller, took time.Duration) (Result, error) {
-	all := hdrhistogram.New(1000, longestTime, digits)
-	r := Result{Callers: len(callers), Seconds: took.Seconds()}
-	var first error
-	for _, c := range callers {
-		all.Merge(c.histogram)
-		r.OverLimit += c.overLimit
-		r.Errors += c.errors
-		if first == nil {
-			first = c.first
-		}
-	}
-	r.Requests = all.TotalCount()
-	if r.Requests == 0 {
-		if first == nil {
-			first = errors.New("no answer came")
-		}
-		return r, fmt.Errorf("nothing was measured: %w", first)
-	}
-	r.PerSecond = float64(r.Requests) / took.Seconds()
-	r.P50 = micros(all.ValueAtQuantile(50))
-	r.P99 = micros(all.ValueAtQuantile(99))
-	r.P999 = micros(all.ValueAtQuantile(99.9))
-	r.Max = micros(all.Max())
-	return r, nil
-}
-
-func micros(ns int64) float64 { return float64(ns) / 1e3 }
