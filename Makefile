@@ -70,8 +70,8 @@ bench: ## run the benchmarks and print them beside their floors
 	@go run ./internal/benchreport bin/bench.txt
 
 .PHONY: bench-rivals
-bench-rivals: ## measure other rate limiters beside caudal, in memory and on Redis
-	cd benchmarks && go run . && go run . -store redis
+bench-rivals: ## measure other rate limiters beside caudal: in memory, on Redis, as services
+	cd benchmarks && go run . && go run . -store redis && go run . -store services
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)

@@ -14,20 +14,22 @@ import (
 // settings are what the command line says; a child process gets the same and which
 // cell is its own.
 type settings struct {
-	store  string
-	rows   string
-	rounds int
-	length time.Duration
-	json   bool
-	redis  string
-	cell   string // "row/limiter" of a child
+	store   string
+	rows    string
+	rounds  int
+	callers int
+	length  time.Duration
+	json    bool
+	redis   string
+	cell    string // "row/limiter" of a child
 }
 
 func main() {
 	var s settings
-	flag.StringVar(&s.store, "store", "memory", "memory or redis")
+	flag.StringVar(&s.store, "store", "memory", "memory or redis: libraries; services: programs that limit for others")
 	flag.StringVar(&s.rows, "rows", "", "which rows, separated by commas; all when empty")
 	flag.IntVar(&s.rounds, "rounds", 5, "how often each cell is measured")
+	flag.IntVar(&s.callers, "callers", 64, "how many callers a service has at once")
 	flag.DurationVar(&s.length, "length", time.Second, "how long a round of a cell takes")
 	flag.BoolVar(&s.json, "json", false, "print the results for machines")
 	flag.StringVar(&s.redis, "redis", "", "a Redis to use, as redis://host:port/db; one is started when empty")
@@ -42,6 +44,12 @@ func main() {
 func (s settings) do() error {
 	if s.cell != "" {
 		return s.child()
+	}
+	if s.rounds < 1 || s.callers < 1 {
+		return fmt.Errorf("-rounds %d and -callers %d must be at least 1", s.rounds, s.callers)
+	}
+	if s.store == "services" {
+		return s.measureServices()
 	}
 	if s.store == "redis" && s.redis == "" {
 		server, err := startRedis()
@@ -91,7 +99,7 @@ func (s settings) choose() ([]row, []rival, error) {
 	case "redis":
 		rows, rivals = redisRows, onRedis(s.redis)
 	default:
-		return nil, nil, fmt.Errorf("-store %s is not known: use memory or redis", s.store)
+		return nil, nil, fmt.Errorf("-store %s is not known: use memory, redis or services", s.store)
 	}
 	if s.rows == "" {
 		return rows, rivals, nil

@@ -37,6 +37,11 @@ func (t *table) spread(w row, v rival, of func(result) float64) spread {
 	for _, r := range t.cells[w.name+"/"+v.name] {
 		all = append(all, of(r))
 	}
+	return spreadOf(all)
+}
+
+// spreadOf sorts the figures.
+func spreadOf(all []float64) spread {
 	slices.Sort(all)
 	n := len(all)
 	return spread{(all[n/2] + all[(n-1)/2]) / 2, all[0], all[n-1]}
