@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,6 +82,32 @@ func TestBadReloadKeepsTheLastGoodRules(t *testing.T) {
 	rewrite(t, f.config.Rules[0], shopRules)
 	if err := f.Reload(); err != nil {
 		t.Errorf("Reload of the mended file = %v", err)
+	}
+}
+
+// TestEmptiedFileTakesNoRulesAway: a file that a full disk cut to nothing is no wish
+// to be rid of its limits; one that was removed is.
+func TestEmptiedFileTakesNoRulesAway(t *testing.T) {
+	dir := t.TempDir()
+	shop, second := filepath.Join(dir, "shop.yaml"), filepath.Join(dir, "second.yaml")
+	rewrite(t, shop, shopRules)
+	rewrite(t, second, "domain: second\ndescriptors:\n- {key: path, rate_limit: {unit: minute, requests_per_unit: 3}}\n")
+	f := start(t, "", Config{Rules: []string{dir}, Domain: "shop"}, Deps{})
+	rewrite(t, second, "")
+	if err := f.Reload(); err == nil || !strings.Contains(err.Error(), "second.yaml") {
+		t.Errorf("Reload with an emptied file = %v, want an error that names it", err)
+	}
+	if _, ok := f.rules.Load().set.Domain("second"); !ok {
+		t.Error("the limits of a file that was emptied are gone, want them in force")
+	}
+	if err := os.Remove(second); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Reload(); err != nil {
+		t.Errorf("Reload without the file = %v, want nil", err)
+	}
+	if _, ok := f.rules.Load().set.Domain("second"); ok {
+		t.Error("the limits of a file that was removed are in force, want them gone")
 	}
 }
 

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -17,6 +18,9 @@ func (s *Server) Reload() error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	loaded, err := loadRules(&s.config)
+	if err == nil {
+		err = emptied(s.rules.Load().set, loaded.warnings)
+	}
 	s.reload.Store(&reloadState{at: time.Now(), err: err})
 	if err != nil {
 		s.metrics.LoadFailed()
@@ -34,6 +38,24 @@ func (s *Server) Reload() error {
 		"warnings", loaded.warned(), "hash", loaded.hash)
 	s.warnUnfound(loaded)
 	s.warnOwn()
+	return nil
+}
+
+// emptied is the error of a file that held rules in force and is empty now. A disk
+// that is full or an editor that died leaves such files, and without their limits
+// everything would pass; who wants to be rid of rules removes the file.
+func emptied(old *rule.Set, warnings []rule.Warning) error {
+	for _, w := range warnings {
+		if w.Code != "empty-file" {
+			continue
+		}
+		for _, l := range old.Limits() {
+			if l.Position.File == w.Position.File {
+				return &Error{What: fmt.Sprintf("%s held the rules of domain %s and is empty now", w.Position.File, l.Domain),
+					Hint: "write its rules again, or remove the file to take them away"}
+			}
+		}
+	}
 	return nil
 }
 

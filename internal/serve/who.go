@@ -107,10 +107,15 @@ func (s *Server) apiKeys() func() int {
 
 func (s *Server) readKeys() error {
 	keys, err := identity.LoadKeys(s.config.Who.Keys)
-	if err == nil {
-		s.who.keys.Set(keys)
+	if err != nil {
+		return err
 	}
-	return err
+	if info, err := os.Stat(s.config.Who.Keys); err == nil && info.Size() == 0 && s.who.keys.Keys().Len() > 0 {
+		// A disk that is full leaves such files, and every client would be unknown.
+		return &Error{What: "the file held keys and has no bytes now", Hint: "write the keys again; a comment (# none) is enough to take all of them away"}
+	}
+	s.who.keys.Set(keys)
+	return nil
 }
 
 func (s *Server) addFile(setting, name string, read func() error) error {

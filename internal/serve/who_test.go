@@ -141,6 +141,14 @@ func TestKeysReload(t *testing.T) {
 	if !strings.Contains(f.log.String(), "the last good one stays in force") {
 		t.Errorf("the log does not say that keys were not reloaded:\n%s", f.log)
 	}
+	rewrite(t, file, "") // as a full disk leaves it
+	if err := f.reloadWho(); err == nil || !known("k2") {
+		t.Errorf("reload of a file with no bytes = %v, want an error and the last good keys", err)
+	}
+	rewrite(t, file, "# none\n")
+	if err := f.reloadWho(); err != nil || known("k2") {
+		t.Errorf("reload of a file that says that there are no keys = %v, want none known", err)
+	}
 }
 
 // TestKeysAreWatched: a changed file is read once it looks the same twice.
