@@ -166,3 +166,26 @@ func TestUnitFileStartsWhatThereIs(t *testing.T) {
 		t.Errorf("the unit runs %q: %v", m[1], err)
 	}
 }
+
+// TestEnvoyRulesInBothModes loads the rules beside the configurations for Envoy as
+// usual and as the reference service reads them: they must mean the same.
+func TestEnvoyRulesInBothModes(t *testing.T) {
+	var limits [2]string
+	for i, o := range []rule.Options{{}, {CompatEnvoy: true}} {
+		set, warnings, err := o.Load(filepath.Join("..", "..", "deploy", "envoy", "rules.yaml"))
+		if err != nil {
+			t.Fatalf("Load with %+v: %v", o, err)
+		}
+		for _, w := range warnings {
+			if w.Level == rule.LevelWarning {
+				t.Errorf("Load with %+v warns: %+v", o, w)
+			}
+		}
+		for _, l := range set.Domains()[0].Limits() {
+			limits[i] += l.Compiled.Limit().String() + "\n"
+		}
+	}
+	if limits[0] != limits[1] {
+		t.Errorf("limits under --compat envoy are\n%swant those without it\n%s", limits[1], limits[0])
+	}
+}
