@@ -286,13 +286,22 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, what string, do fun
 			return
 		}
 		done++
-		a.changed(r, what, "domain", p.rule.Domain, "rule", p.rule.Name, "key", "sha256:"+identity.HashKey(string(p.call.Key)).String(), "n", q.N)
+		a.changed(r, what, "domain", p.rule.Domain, "rule", p.rule.Name, "key", q.whose(p), "n", q.N)
 	}
 	if done == 0 {
 		problem(w, r, http.StatusNotFound, errors.New("no rule has a counter for this"+ofRule(q.Rule)))
 		return
 	}
 	a.answer(w, r, &q)
+}
+
+// whose names the client in the log as blocks are named there, secrets by their
+// hash. Several values are one hash, that of the counter's key: any may be a secret.
+func (q *CountersRequest) whose(p place) string {
+	if target, err := control.ParseTarget(q.Key); q.Key != "" && err == nil {
+		return target.String()
+	}
+	return "sha256:" + identity.HashKey(string(p.call.Key)).String()
 }
 
 func ofRule(name string) string {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/signal"
@@ -62,6 +63,9 @@ caudal bench floor, which answers without deciding: what the protocol costs by i
 			}
 			if len(results) > 0 {
 				return firstError(err, rlsbench.Print(s.Out, results))
+			}
+			if errors.Is(err, rlsbench.ErrNothing) {
+				return &failure{exitFailed, err.Error(), "start a server there, such as caudal serve --rules rules/, or name its address with --target"}
 			}
 			return err
 		},

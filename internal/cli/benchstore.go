@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -94,6 +95,16 @@ func (b *storeBench) run(ctx context.Context) ([]storebench.Result, error) {
 		return nil, err
 	}
 	b.Distributions, b.Loops = strings.Split(b.keys, ","), strings.Split(b.loop, ",")
+	for _, d := range b.Distributions {
+		if !slices.Contains(storebench.Distributions(), d) {
+			return nil, usagef("use "+strings.Join(storebench.Distributions(), ", "), "--keys %q is not known", d)
+		}
+	}
+	for _, loop := range b.Loops {
+		if loop != storebench.Closed && loop != storebench.Open {
+			return nil, usagef("use "+storebench.Closed+", "+storebench.Open+", or both with a comma", "--loop %q is not known", loop)
+		}
+	}
 	closeAll, err := b.open(ctx, limit)
 	if err != nil {
 		return nil, err
@@ -105,7 +116,7 @@ func (b *storeBench) run(ctx context.Context) ([]storebench.Result, error) {
 func (b *storeBench) compile() (*caudal.Compiled, error) {
 	limit, err := caudal.ParseLimit(b.limit)
 	if err != nil {
-		return nil, usagef("write it as 100/m, or \"1000/s burst 200\"", "--limit %v", err)
+		return nil, usagef("write it as 100/m, or \"1000/s burst 200\"", "--limit %s", strings.TrimPrefix(err.Error(), caudal.ErrInvalidLimit.Error()+": "))
 	}
 	if b.algorithm != "" {
 		a, ok := caudal.ParseAlgorithm(b.algorithm)
@@ -119,7 +130,7 @@ func (b *storeBench) compile() (*caudal.Compiled, error) {
 		return nil, usagef("use exact or leased", "--accuracy %q is not known", b.accuracy)
 	}
 	if err := caudal.CheckAccuracy(limit.Algorithm, accuracy); err != nil {
-		return nil, err
+		return nil, usagef("use exact, or another algorithm", "--accuracy %s goes with token_bucket, fixed_window and sliding_window", b.accuracy)
 	}
 	return limit.Compile("bench", "bench", caudal.WithAccuracy(accuracy))
 }

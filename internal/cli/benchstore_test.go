@@ -60,9 +60,9 @@ func TestBenchStoreRefuses(t *testing.T) {
 		{exitUsage, "--limit", []string{"--limit", "many"}},
 		{exitUsage, `--algorithm "gcra" is not known`, []string{"--algorithm", "gcra"}},
 		{exitUsage, `--accuracy "about" is not known`, []string{"--accuracy", "about"}},
-		{exitFailed, "does not go with sliding_log", []string{"--algorithm", "sliding_log", "--accuracy", "leased"}},
+		{exitUsage, "--accuracy leased goes with token_bucket", []string{"--algorithm", "sliding_log", "--accuracy", "leased"}},
 		{exitUsage, `"mysql"`, []string{"--store", "mysql://127.0.0.1"}},
-		{exitFailed, `keys "gauss" are not known`, []string{"--keys", "gauss"}},
+		{exitUsage, `--keys "gauss" is not known`, []string{"--keys", "gauss"}},
 		{exitFailed, "needs a rate", []string{"--loop", "open"}},
 		{exitFailed, "redisstore", []string{"--store", "redis://127.0.0.1:1"}},
 	} {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -31,7 +32,7 @@ Without KEY the blocks are listed.`,
   caudal unblock 203.0.113.9`,
 		Args: atMostOne,
 	}
-	cmd.Flags().DurationVar(&d, "for", 0, "how long, such as 15m; at most 366 days (`TIME`)")
+	cmd.Flags().Var((*span)(&d), "for", "how long, such as 15m, 24h or 7d; at most 366d")
 	a := addAdmin(cmd.Flags(), s)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var blocks admin.Blocks
@@ -143,7 +144,7 @@ after a restart, until somebody turns it on or the time of --for is over.`,
 			return atMostOne(cmd, args)
 		},
 	}
-	cmd.Flags().DurationVar(&d, "for", 0, "turn it on again after this `TIME`")
+	cmd.Flags().Var((*span)(&d), "for", "turn it on again after this time, such as 1h or 2d")
 	a := addAdmin(cmd.Flags(), s)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var e admin.Enforcement
@@ -152,8 +153,6 @@ after a restart, until somebody turns it on or the time of --for is over.`,
 			if d != 0 {
 				return usagef("such as caudal enforcement off --for 1h", "--for is for off")
 			}
-		case d < 0:
-			return usagef("such as --for 1h", "--for must not be negative")
 		}
 		body := admin.Enforcement{On: len(args) == 1 && args[0] == "on"}
 		if d > 0 {
@@ -173,6 +172,40 @@ after a restart, until somebody turns it on or the time of --for is over.`,
 		return err
 	}
 	return cmd
+}
+
+// span is a flag that takes a time of people, who also count in days. A day has 24
+// hours.
+type span time.Duration
+
+func (v *span) String() string { return time.Duration(*v).String() }
+
+func (v *span) Type() string { return "TIME" }
+
+func (v *span) Set(text string) error {
+	days, rest := 0, text
+	if before, after, ok := strings.Cut(text, "d"); ok {
+		n, err := strconv.Atoi(before)
+		if err != nil || n < 0 || n > maxDays {
+			return spanError(text)
+		}
+		if days, rest = n, after; rest == "" {
+			rest = "0"
+		}
+	}
+	d, err := time.ParseDuration(rest)
+	if err != nil || d < 0 {
+		return spanError(text)
+	}
+	*v = span(time.Duration(days)*24*time.Hour + d)
+	return nil
+}
+
+// maxDays is more than anybody may ask for, and few enough to count in nanoseconds.
+const maxDays = 10_000
+
+func spanError(text string) error {
+	return fmt.Errorf("%q is no time: write it like 15m, 24h or 7d", text)
 }
 
 func enforcementWords(e admin.Enforcement) string {

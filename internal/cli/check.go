@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -57,7 +56,7 @@ func check(s Streams, o checkOptions, paths []string) error {
 		return checkJSON(s, o, set, warnings, err)
 	}
 	if err != nil {
-		return checkFailed(err)
+		return err
 	}
 	if err := printLimits(s.Out, set); err != nil {
 		return err
@@ -66,16 +65,6 @@ func check(s Streams, o checkOptions, paths []string) error {
 		return err
 	}
 	return strictly(o, warnings)
-}
-
-// checkFailed keeps the mistakes of files, and takes the package's name off what
-// it says about reading them.
-func checkFailed(err error) error {
-	var errs rule.Errors
-	if errors.As(err, &errs) {
-		return errs
-	}
-	return errors.New(strings.TrimPrefix(err.Error(), "rule: "))
 }
 
 func strictly(o checkOptions, warnings []rule.Warning) error {

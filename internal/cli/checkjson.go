@@ -103,7 +103,7 @@ func checkJSON(s Streams, o checkOptions, set *rule.Set, warnings []rule.Warning
 // JSON was asked for, so that a program reads one form of it from every command.
 func failedAs(s Streams, asJSON bool, err error) error {
 	if !asJSON {
-		return checkFailed(err)
+		return err
 	}
 	report := struct {
 		OK     bool      `json:"ok"`

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -67,7 +69,18 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpTemplate("{{.Short}}.\n\n{{.UsageString}}{{with .Long}}\n{{. | trimTrailingWhitespaces}}\n{{end}}")
 	root.SetFlagErrorFunc(flagError)
+	root.Version = versionLine(s)
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newServe(s), newInit(s), newCheck(s), newExplain(s), newTest(s), newDiff(s), newSchema(s), newKeys(s), newHash(s), newDemo(s), newStatus(s), newBlock(s), newUnblock(s), newEnforcement(s), newBench(s), newVersion(s))
+	// Cobra's own command takes any argument and prints its help.
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			c.Short = "Print the script that completes commands in a shell"
+			c.Long = "See the help of each for how to use it."
+		}
+	}
 	return root
 }
 
@@ -128,8 +141,18 @@ func report(w io.Writer, err error) {
 			reportOne(w, f.what, f.hint)
 		}
 	default:
-		reportOne(w, err.Error(), "")
+		reportPlain(w, err)
 	}
+}
+
+// reportPlain writes an error that brings no hint of its own.
+func reportPlain(w io.Writer, err error) {
+	what, ofRules := strings.CutPrefix(err.Error(), "rule: ")
+	hint := ""
+	if ofRules && errors.Is(err, fs.ErrNotExist) {
+		hint = "name a rule file or a directory of them; caudal init writes a first one"
+	}
+	reportOne(w, what, hint)
 }
 
 func reportOne(w io.Writer, what, hint string) {
@@ -171,7 +194,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	hint := "see caudal help"
+	hint := "see " + cmd.CommandPath() + " --help"
 	if near := nearest(args[0], names); near != "" {
 		hint = "did you mean " + near + "?"
 	}

@@ -124,7 +124,7 @@ func demoText(gateway, admin string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "caudal demo: an echo server behind a gateway\n\n  gateway  http://%s\n", gateway)
 	if admin != "" {
-		fmt.Fprintf(&b, "  admin    http://%s (health, metrics)\n", admin)
+		fmt.Fprintf(&b, "  admin    http://%s (dashboard, health, metrics)\n", admin)
 	}
 	fmt.Fprint(&b, "  rules    caudal demo --print-rules shows them\n\nTry, in another terminal:\n")
 	for _, try := range demoTries {

@@ -36,20 +36,21 @@ func newExplain(s Streams) *cobra.Command {
 		Use:   "explain --rules PATH METHOD URL",
 		Short: "Say which limits apply to a request, and why",
 		Long: `It walks the rules as serve would: which branches, which descriptor was chosen at each level, which
-siblings lost and why; then each limit that applies, with its worst case and whose calls share its counter. Who is asking depends on settings, such as trusted_proxies: it reads them
-as serve would, from caudal.yaml and the environment.`,
+siblings lost and why; then each limit that applies, with its worst case and whose calls share its
+counter. Who is asking depends on settings, such as trusted_proxies: it reads them as serve would, from
+caudal.yaml and the environment.`,
 		Example: `  caudal explain --rules rules/ --ip 203.0.113.7 POST https://api.example.com/login
   caudal explain --rules rules/ --header 'X-API-Key: k' --attribute plan=free GET /v1/items
   caudal explain --rules rules/ --domain shop --descriptor tenant=acme,path=/login`,
 		RunE: func(_ *cobra.Command, args []string) error { return explain(s, o, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.rules, "rules", nil, "a rule file or a directory of them; can be repeated")
-	flags.StringVar(&o.domain, "domain", "", "the domain, when the rules hold several")
-	flags.StringArrayVar(&o.headers, "header", nil, "a header of the request, such as 'X-API-Key: k'; can be repeated")
-	flags.StringVar(&o.ip, "ip", "", "the client's address")
-	flags.StringArrayVar(&o.attributes, "attribute", nil, "an attribute that is not in the request itself, such as plan=free; can be repeated")
-	flags.StringArrayVar(&o.descriptors, "descriptor", nil, "match by descriptor instead, such as k=v,k2=v2; can be repeated")
+	flags.StringArrayVar(&o.rules, "rules", nil, "a rule file, or a directory of them, at `PATH`; can be repeated")
+	flags.StringVar(&o.domain, "domain", "", "the domain `NAME`, when the rules hold several")
+	flags.StringArrayVar(&o.headers, "header", nil, "a `HEADER` of the request, such as 'X-API-Key: k'; can be repeated")
+	flags.StringVar(&o.ip, "ip", "", "the client's `ADDRESS`")
+	flags.StringArrayVar(&o.attributes, "attribute", nil, "an attribute that is not in the request itself, as `NAME=VALUE`, such as plan=free; can be repeated")
+	flags.StringArrayVar(&o.descriptors, "descriptor", nil, "match by a descriptor instead, as `KEY=VALUE`, such as k=v,k2=v2; can be repeated")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	addRuleOptions(cmd, &o.rule)
 	o.served = addServed(cmd)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caudal-dev/caudal/dashboard"
 )
@@ -89,8 +90,18 @@ func TestOperatorsCommands(t *testing.T) {
 	o.says("enforcement is on", "enforcement", "on")
 	o.says("enforcement is on", "enforcement")
 	call(429)
+	out, _ := o.run(exitFine, "status")
+	if !strings.Contains(out, "api_key=#") || !strings.Contains(out, "\n# begins the hash of a value: caudal hash VALUE prints one") {
+		t.Errorf("status prints\n%s\nwant the most denied keys as hashes, and what these are", out)
+	}
 	o.says("nobody is blocked", "unblock", "api_key=k-1")
-	out, _ := o.run(exitFine, "status", "--json")
+	in := time.Now()
+	out, _ = o.run(exitFine, "block", "user=eve", "--for", "7d12h", "--json")
+	var blocks struct{ Blocks []struct{ Until time.Time } }
+	if err := json.Unmarshal([]byte(out), &blocks); err != nil || len(blocks.Blocks) != 1 || blocks.Blocks[0].Until.Sub(in) < 180*time.Hour-time.Minute || blocks.Blocks[0].Until.Sub(in) > 181*time.Hour {
+		t.Errorf("block --for 7d12h --json = %s, %v, want an end in 180 hours", out, err)
+	}
+	out, _ = o.run(exitFine, "status", "--json")
 	var shot dashboard.Snapshot
 	if err := json.Unmarshal([]byte(out), &shot); err != nil || len(shot.Rules) != 1 || shot.Rules[0].Words == "" {
 		t.Errorf("status --json = %s, %v, want a snapshot with its rule", out, err)
@@ -111,6 +122,11 @@ func TestOperatorsMistakes(t *testing.T) {
 		{"status", "--key", "a=b", "--rule", "x"}, {"status", "extra"}} {
 		if _, errs := o.run(exitUsage, args...); !strings.Contains(errs, "hint: ") {
 			t.Errorf("caudal %v says %q, want a hint", args, errs)
+		}
+	}
+	for _, text := range []string{"1", "d", "7dd", "-1h", "-7d", "1.5d", "99999d", "7d1"} {
+		if _, errs := o.run(exitUsage, "block", "user=eve", "--for", text); !strings.Contains(errs, "is no time: write it like 15m, 24h or 7d") {
+			t.Errorf("caudal block --for %s says %q, want how to write it", text, errs)
 		}
 	}
 	if _, errs := o.run(exitFailed, "status"); !strings.Contains(errs, "no caudal answers at 127.0.0.1:1") {

@@ -13,9 +13,9 @@ func addRuleOptions(cmd *cobra.Command, o *rule.Options) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.MergeDomains, "merge-domains", false, "let several files hold rules of one domain")
 	flags.BoolVar(&o.VerifiedKeys, "verified-keys", false, "API keys are those of a keys file, so that nobody can make one up")
-	flags.StringVar(&o.Region, "region", "", "look at the share of one region (default: at limits as written, over all regions)")
+	flags.StringVar(&o.Region, "region", "", "look at the share of the region `NAME` (default the setting region; without it, limits as written)")
 	o.AllRegions = true
-	flags.Var(&compatFlag{o}, "compat", "read the files as Envoy's reference service does: envoy")
+	flags.Var(&compatFlag{o}, "compat", "envoy: read the files as Envoy's reference service does")
 }
 
 // compatFlag is --compat, which knows one word. The reference's rules are matched
@@ -37,4 +37,4 @@ func (f *compatFlag) Set(s string) error {
 	return nil
 }
 
-func (f *compatFlag) Type() string { return "envoy" }
+func (f *compatFlag) Type() string { return "WHOM" }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -28,12 +29,12 @@ fresh, and --refund gives back to them; --rule narrows both to one rule.`,
 		Args: noArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&q.Key, "key", "", "an address, or ATTRIBUTE=VALUE; - reads it from standard input (`KEY`)")
-	f.StringVar(&q.Descriptor, "descriptor", "", "a descriptor as Envoy sends it: key=value,key2=value2 (`TEXT`)")
-	f.StringVar(&q.Domain, "domain", "", "look at this domain only (`NAME`)")
+	f.StringVar(&q.Key, "key", "", "whose counters: `KEY` is an address, or ATTRIBUTE=VALUE; - reads it from standard input")
+	f.StringVar(&q.Descriptor, "descriptor", "", "whose counters: `ENTRIES` of a descriptor as Envoy sends it: key=value,key2=value2")
+	f.StringVar(&q.Domain, "domain", "", "look at the domain `NAME` only")
 	f.BoolVar(&reset, "reset", false, "make the counters fresh")
 	f.Uint32Var(&q.N, "refund", 0, "give back `N` to them")
-	f.StringVar(&q.Rule, "rule", "", "reset or refund this rule's counter only (`NAME`)")
+	f.StringVar(&q.Rule, "rule", "", "reset or refund the counter of the rule `NAME` only")
 	a := addAdmin(f, s)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		given := q.Key != "" || q.Descriptor != ""
@@ -111,13 +112,19 @@ func printStatus(w io.Writer, s *dashboard.Snapshot) error {
 	for _, r := range s.Rules {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f\t%.1f\t%.1f\t%d\n", r.Name, r.Words, r.Mode, r.Rates.Allowed, r.Rates.Denied, r.Rates.Shadow, r.NearLimit)
 	}
+	hashed := false
 	if len(s.Offenders) > 0 {
 		fmt.Fprintln(table, "\nDENIED MOST\tRULE\tTIMES")
 		for _, o := range s.Offenders {
 			fmt.Fprintf(table, "%s\t%s\t%d\n", o.Label, o.Rule, o.Count)
+			hashed = hashed || strings.Contains(o.Label, "=#")
 		}
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || !hashed {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\n# begins the hash of a value: caudal hash VALUE prints one, and with show_keys: true values stand in clear")
+	return err
 }
 
 func printCounters(w io.Writer, c *admin.Counters) error {
@@ -129,7 +136,7 @@ func printCounters(w io.Writer, c *admin.Counters) error {
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "RULE\tLIMIT\tMODE\tUSED\tLEFT\tWHOLE IN\tSTATE")
+	fmt.Fprintln(table, "RULE\tLIMIT\tMODE\tUSED\tLEFT\tFULL IN\tSTATE")
 	for _, n := range c.Counters {
 		state := "passes"
 		if n.Denies != "" {

@@ -18,6 +18,16 @@ type build struct {
 	Arch    string `json:"arch"`
 }
 
+func buildOf(s Streams) build {
+	return build{versionOf(s), runtime.Version(), runtime.GOOS, runtime.GOARCH}
+}
+
+// versionLine is what caudal version and caudal --version print.
+func versionLine(s Streams) string {
+	b := buildOf(s)
+	return fmt.Sprintf("caudal %s (%s, %s/%s)", b.Version, b.Go, b.OS, b.Arch)
+}
+
 func newVersion(s Streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -27,11 +37,10 @@ func newVersion(s Streams) *cobra.Command {
   caudal version --json`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			b := build{versionOf(s), runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if asJSON {
-				return printJSON(s.Out, b)
+				return printJSON(s.Out, buildOf(s))
 			}
-			_, err := fmt.Fprintf(s.Out, "caudal %s (%s, %s/%s)\n", b.Version, b.Go, b.OS, b.Arch)
+			_, err := fmt.Fprintln(s.Out, versionLine(s))
 			return err
 		},
 	}

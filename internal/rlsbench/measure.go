@@ -117,6 +117,9 @@ func (c *caller) loop(ctx context.Context, phase *atomic.Int32) {
 	}
 }
 
+// ErrNothing is the error when no request was answered.
+var ErrNothing = errors.New("nothing was measured")
+
 // sum adds up what the callers measured. When nothing but errors came back, the
 // first of them is the result.
 func sum(callers []*caller, took time.Duration) (Result, error) {
@@ -136,7 +139,7 @@ func sum(callers []*caller, took time.Duration) (Result, error) {
 		if first == nil {
 			first = errors.New("no answer came")
 		}
-		return r, fmt.Errorf("nothing was measured: %w", first)
+		return r, fmt.Errorf("%w: %w", ErrNothing, first)
 	}
 	r.PerSecond = float64(r.Requests) / took.Seconds()
 	r.P50 = micros(all.ValueAtQuantile(50))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/dashboard"
+	"github.com/caudal-dev/caudal/envoyrls"
 	"github.com/caudal-dev/caudal/internal/metrics"
 )
 
@@ -121,6 +122,9 @@ func (s *Server) ruleOf(l *metrics.Live, shot *dashboard.Snapshot) dashboard.Rul
 	if l.Limit != nil && l.Limit.Compiled != nil {
 		limit := l.Limit.Compiled.Limit()
 		r.Words, r.Worst, r.Mode = limit.Words(), limit.WorstCase().String(), modeNames[l.Limit.Mode]
+	}
+	if l.Limit == nil && l.Rule == envoyrls.OverrideName {
+		r.Words = "limits that requests bring with them"
 	}
 	if seconds, _ := s.metrics.History(l.Domain, l.Rule, 1); len(seconds) == 1 {
 		r.Last = dashboard.Counts{Allowed: uint64(seconds[0].Allowed), Denied: uint64(seconds[0].Denied), Shadow: uint64(seconds[0].ShadowDenied)}

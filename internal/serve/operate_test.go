@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caudal-dev/caudal/identity"
 	"github.com/caudal-dev/caudal/internal/admin"
 )
 
@@ -110,6 +111,8 @@ func TestOperatorLooksAtAKeyAndResetsIt(t *testing.T) {
 	}
 	if log := f.log.String(); !strings.Contains(log, "counter reset") || strings.Contains(log, "k-1") {
 		t.Errorf("the log does not name the reset, or names the key in clear:\n%s", log)
+	} else if want := "api_key=sha256:" + identity.HashKey("k-1").String(); !strings.Contains(log, want) {
+		t.Errorf("the log names the key otherwise than caudal hash prints it, want %s:\n%s", want, log)
 	}
 }
 
