@@ -1,7 +1,9 @@
 package rule
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -54,10 +56,16 @@ func (w *walker) share(first int) {
 }
 
 // shareEntry is share for a descriptor: the attribute may be another of its entries.
+// Calls of one request on one counter have one place in the queue together, and so wait
+// for one client: that of the first descriptor.
 func (m *Match) shareEntry(first int, entries []Entry) {
 	for i := first; i < len(m.Calls); i++ {
 		key := m.Limits[i].Fair
 		if key == "" {
+			continue
+		}
+		if j := m.sharing(i); j < i {
+			m.Calls[i].Fair = m.Calls[j].Fair
 			continue
 		}
 		at := m.extendTag(span{}, keyMissing)
@@ -68,6 +76,12 @@ func (m *Match) shareEntry(first int, entries []Entry) {
 		}
 		m.Calls[i].Fair = m.keys[at.start:at.end:at.end]
 	}
+}
+
+// sharing gives the first call on the counter of call i.
+func (m *Match) sharing(i int) int {
+	c := &m.Calls[i]
+	return slices.IndexFunc(m.Calls, func(o caudal.Call) bool { return o.Limit == c.Limit && bytes.Equal(o.Key, c.Key) })
 }
 
 // fairLints looks for shares that do not tell clients apart, or that a client can

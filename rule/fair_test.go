@@ -107,6 +107,38 @@ func TestFairByDescriptor(t *testing.T) {
 	}
 }
 
+// Two descriptors of one request that share a counter wait together, for the client of
+// the first: a counter has one place for a request.
+func TestFairDescriptorsOfOneCounterWaitTogether(t *testing.T) {
+	set, _, err := rule.Parse("fair.yaml", []byte(`
+domain: d
+descriptors:
+  - key: path
+    value: /legacy
+    descriptors:
+      - key: tenant
+        value: "*"
+        share_threshold: true
+        rate_limit: { unit: second, requests_per_unit: 5, algorithm: leaky_bucket, queue: 6, fair: tenant }
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := func(m *rule.Match, tenant string) {
+		set.Domains()[0].MatchDescriptor([]rule.Entry{{Key: "path", Value: "/legacy"}, {Key: "tenant", Value: tenant}}, m)
+	}
+	var both, alone rule.Match
+	match(&both, "a")
+	match(&both, "b")
+	match(&alone, "b")
+	if len(both.Calls) != 2 || !slices.Equal(both.Calls[0].Key, both.Calls[1].Key) || !slices.Equal(both.Calls[0].Fair, both.Calls[1].Fair) {
+		t.Errorf("descriptors of tenants a and b: %+v, want two calls on one counter that wait for one", both.Calls)
+	}
+	if len(alone.Calls) != 1 || slices.Equal(alone.Calls[0].Fair, both.Calls[0].Fair) {
+		t.Error("a request of tenant b waits with tenant a, want a share of its own")
+	}
+}
+
 func TestFairWarnings(t *testing.T) {
 	for by, want := range map[string]string{
 		"user": "fair-alone", "tenant": "fair-unknown", "header:X-Tenant": "fair-made-up", "remote_address": "",

@@ -125,6 +125,7 @@ plan_header: X-Plan
 visitor: true
 visitor_new: 5
 body_field_bytes: 1000
+shutdown_delay: 3s
 shutdown_timeout: 9s
 shed: true
 shed_max_limit: 500
@@ -201,7 +202,7 @@ grpc_tls_client_name: envoy.example
 		"read_header_timeout": c.ReadHeaderTimeout == 5*time.Second, "read_timeout": c.ReadTimeout == 6*time.Second,
 		"body_timeout": c.BodyTimeout == 6500*time.Millisecond, "send_timeout": c.SendTimeout < 0,
 		"write_timeout": c.WriteTimeout == 7*time.Second, "idle_timeout": c.IdleTimeout == 8*time.Second,
-		"max_header_bytes": c.MaxHeaderBytes == 4096, "max_body_bytes": c.MaxBodyBytes == 1_000_000, "shutdown_timeout": c.ShutdownTimeout == 9*time.Second,
+		"max_header_bytes": c.MaxHeaderBytes == 4096, "max_body_bytes": c.MaxBodyBytes == 1_000_000, "shutdown_delay": c.ShutdownDelay == 3*time.Second, "shutdown_timeout": c.ShutdownTimeout == 9*time.Second,
 		"shed": c.Shed.Enabled, "shed_max_limit": c.Shed.Options.MaxLimit == 500, "shed_max_wait": c.Shed.Options.MaxWait == 70*time.Millisecond,
 		"plan_weights": len(c.Shed.PlanWeights) == 2 && c.Shed.PlanWeights["pro"] == 4,
 		"reserves":     len(c.Shed.Options.Reserves) == 2 && c.Shed.Options.Reserves[rule.PriorityHigh] == 5,

@@ -206,6 +206,8 @@ var allSettings = []setting{
 		set: duration(false, func(s *settings) *time.Duration { return &s.Shed.Options.MaxWait })},
 	{name: "plan_weights", arg: "PLAN=N", list: true, pairs: true, help: "how much more than others the clients of a plan may have then (default 1)", set: planWeights},
 	{name: "reserves", arg: "PRIORITY=PERCENT", list: true, pairs: true, help: "room of a priority's own (default critical=10)", set: reserves},
+	{name: "shutdown_delay", arg: "TIME", help: "how long new calls are still taken at the end, while /readyz is 503 (default 0)",
+		set: shutdownDelay},
 	{name: "shutdown_timeout", arg: "TIME", help: "how long calls under way may take at the end (default 25s)",
 		set: duration(false, func(s *settings) *time.Duration { return &s.ShutdownTimeout })},
 }

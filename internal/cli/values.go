@@ -274,3 +274,13 @@ func secretFile(s *settings, v []string) error {
 	}
 	return nil
 }
+
+// shutdownDelay reads a time that may be 0.
+func shutdownDelay(s *settings, v []string) error {
+	d, err := time.ParseDuration(v[0])
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q must be a time such as 5s, or 0s", v[0])
+	}
+	s.ShutdownDelay = d
+	return nil
+}

@@ -132,7 +132,11 @@ type Config struct {
 	// bound on the body.
 	MaxHeaderBytes int
 	MaxBodyBytes   int64
-	// ShutdownTimeout is how long calls under way may take when the server ends.
+	// ShutdownDelay is how long new calls are still taken when the server ends, while it
+	// says that it is not ready, so that whoever sends calls can notice. Default 0.
+	ShutdownDelay time.Duration
+	// ShutdownTimeout is how long calls under way may take when the server ends,
+	// after the delay.
 	ShutdownTimeout time.Duration
 }
 
@@ -184,6 +188,8 @@ func (c *Config) check() error {
 	case c.Limit == "" && c.By != DefaultBy:
 		return &Error{Missing: true, What: "by says whose calls limit counts together, and no limit is set",
 			Hint: "leave it out; in rules the key of a descriptor says it"}
+	case c.ShutdownDelay < 0:
+		return &Error{What: "shutdown_delay must not be negative"}
 	case c.ShutdownTimeout < 0:
 		return &Error{What: "shutdown_timeout must not be negative"}
 	}

@@ -17,8 +17,8 @@ func (s *Server) track(next http.Handler) http.Handler {
 	})
 }
 
-// Close drains the server and ends it: no new calls are accepted, those under way
-// may finish within the shutdown timeout, a call that is held until then gives
+// Close drains the server and ends it: for the shutdown delay it only says that it is
+// not ready, then no new calls are accepted, and those under way may finish within the shutdown timeout, a call that is held until then gives
 // back its turn. It may be called again; later calls wait for the first.
 func (s *Server) Close() error { return s.close() }
 
@@ -26,9 +26,12 @@ func (s *Server) Close() error { return s.close() }
 const cancelGrace = 2 * time.Second
 
 func (s *Server) drain() error {
-	deadline := time.Now().Add(s.config.ShutdownTimeout)
 	s.draining.Store(true)
 	s.rls.server.SetServing(false)
+	if d := s.config.ShutdownDelay; d > 0 {
+		s.pause(d) // still taking calls
+	}
+	deadline := time.Now().Add(s.config.ShutdownTimeout)
 	if !s.shutdown(s.config.ShutdownTimeout) {
 		s.log.Warn("calls are still under way at the end of the shutdown timeout; they are cancelled", "calls", s.calls.Load())
 		s.cancelCalls()

@@ -193,6 +193,32 @@ func TestShutdownLetsAHeldCallFinish(t *testing.T) {
 	}
 }
 
+// During the shutdown delay the server says that it is not ready, and takes new calls
+// all the same.
+func TestShutdownDelayStillTakesCalls(t *testing.T) {
+	f := start(t, shopRules, Config{ShutdownDelay: time.Hour}, Deps{})
+	c := client(t, "127.0.0.1")
+	begun, over := make(chan time.Duration), make(chan struct{})
+	f.pause = func(d time.Duration) {
+		begun <- d
+		<-over
+	}
+	addr, closed := f.Addr(), make(chan error, 1)
+	go func() { closed <- f.Close() }()
+	if d := <-begun; d != time.Hour {
+		t.Errorf("the delay is %s, want the hour that was configured", d)
+	}
+	f.readAdmin("/readyz").want(t, "/readyz during the shutdown delay", http.StatusServiceUnavailable)
+	f.ask(c, http.MethodGet, "/").want(t, "a new call during the shutdown delay", http.StatusOK)
+	close(over)
+	if err := <-closed; err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if _, err := c.Get("http://" + addr + "/"); err == nil {
+		t.Error("a new call after the end is answered, want no connection")
+	}
+}
+
 func TestShutdownTimeoutGivesTurnsBack(t *testing.T) {
 	s := newWatched()
 	f := start(t, fmt.Sprintf(queueRules, "hour", 1), Config{ShutdownTimeout: 20 * time.Millisecond}, Deps{WrapStore: s.wrap})

@@ -66,6 +66,7 @@ type Server struct {
 	endAdmin     context.CancelFunc
 	endControls  context.CancelFunc
 	draining     atomic.Bool
+	pause        func(time.Duration) // time.Sleep, but in tests
 	failed       chan error
 	serving      sync.WaitGroup
 	close        func() error
@@ -95,7 +96,7 @@ type endpoint struct {
 // wrong nothing is left running. The error is of type *Error for settings, of
 // type rule.Errors for rules that are wrong.
 func Start(config Config, deps Deps) (*Server, error) {
-	s := &Server{config: config.withDefaults(), deps: deps, log: deps.Logger, started: time.Now(), failed: make(chan error, 8)}
+	s := &Server{config: config.withDefaults(), deps: deps, log: deps.Logger, started: time.Now(), failed: make(chan error, 8), pause: time.Sleep}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -338,7 +339,7 @@ func (s *Server) Run(ctx context.Context, reload <-chan os.Signal) error {
 	for {
 		select {
 		case <-ctx.Done():
-			s.log.Info("shutting down", "calls", s.calls.Load(), "timeout", s.config.ShutdownTimeout)
+			s.log.Info("shutting down", "calls", s.calls.Load(), "delay", s.config.ShutdownDelay, "timeout", s.config.ShutdownTimeout)
 			return s.Close()
 		case <-reload:
 			_ = s.Reload()    // it has said everywhere what is wrong, and the last good rules stay
