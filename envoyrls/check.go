@@ -19,6 +19,18 @@ const (
 	MaxTotal       = 256 << 10 // bytes in all keys and values together
 )
 
+// maxLimits is how many limits a store can check at once.
+const maxLimits = 255
+
+// checkLimits refuses requests to which more limits apply than can be checked: on a
+// shared store that would be a failure, and be answered as its limits say without it.
+func checkLimits(n int) error {
+	if n > maxLimits {
+		return invalid("%d limits apply to this request: at most %d can; send fewer descriptors at a time", n, maxLimits)
+	}
+	return nil
+}
+
 // check refuses requests that nobody could answer.
 func check(req *pb.RateLimitRequest) error {
 	switch {

@@ -5,12 +5,14 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -78,6 +80,21 @@ func TestHostileRequests(t *testing.T) {
 		}
 	}
 	f.ask(one("k=v")) // and the service lives
+}
+
+// TestMoreLimitsThanCanBeCheckedIsTheCallersFault: not the store's, which would be
+// given up for it, and not a reason to count elsewhere.
+func TestMoreLimitsThanCanBeCheckedIsTheCallersFault(t *testing.T) {
+	f := start(t, windows+"- {key: k, rate_limits: [{unit: minute, requests_per_unit: 9}, {unit: hour, requests_per_unit: 9}]}\n", envoyrls.Options{}, nil)
+	for n, want := range map[int]codes.Code{127: codes.OK, 128: codes.InvalidArgument} {
+		var many []*ratelimit.RateLimitDescriptor
+		for i := range n {
+			many = append(many, d("k="+strconv.Itoa(i)))
+		}
+		if _, err := f.service.ShouldRateLimit(t.Context(), request(many...)); status.Code(err) != want {
+			t.Errorf("%d descriptors with 2 limits each = %v, want %s", n, err, want)
+		}
+	}
 }
 
 func FuzzRequest(f *testing.F) {

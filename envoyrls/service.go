@@ -181,7 +181,11 @@ func (s *Service) answer(ctx context.Context, x *exchange, req *pb.RateLimitRequ
 		s.opts.Stats.unknownDomain()
 		return passing(len(req.Descriptors)), nil
 	}
-	if err := s.match(x, domain, req); err != nil {
+	err = s.match(x, domain, req)
+	if err == nil {
+		err = checkLimits(len(x.match.Calls))
+	}
+	if err != nil {
 		s.opts.Stats.failed(serviceError)
 		return nil, err
 	}

@@ -56,13 +56,13 @@ func (s *Store) ask(ctx context.Context, op string, j *job) (mine bool, err erro
 }
 
 // counts gives what the breaker is told of a call: nothing when its caller went
-// away, when a single counter was at fault, or when the bound on calls in flight
+// away, when a single counter or request was at fault, or when the bound on calls in flight
 // was the reason and they may still be answered.
 func (s *Store) counts(ctx context.Context, err error) error {
 	switch {
 	case err == nil || answers(err):
 		return nil
-	case ctx.Err() != nil, err == error(errBusy), kindOf(err) == KindWrongType:
+	case ctx.Err() != nil, err == error(errBusy), others(kindOf(err)):
 		return errNotCounted
 	}
 	return err
@@ -81,7 +81,7 @@ func (s *Store) saw(op string, took time.Duration, err error, caller context.Con
 		}
 		return
 	default:
-		if kind = s.failed(err); kind != KindWrongType {
+		if kind = s.failed(err); !others(kind) {
 			s.suspect()
 		}
 	}

@@ -23,6 +23,9 @@ const (
 	// KindWrongType is what a store calls a failure of one counter alone, whose
 	// value it cannot read: others are fine, so the store is not given up for it.
 	KindWrongType = "wrongtype"
+	// KindRequest is what a store calls a failure of one request alone, which asks for
+	// too much: whoever sends such requests must not make the store be given up.
+	KindRequest = "request"
 )
 
 // failure is an error found here.
@@ -68,6 +71,10 @@ func kindOf(err error) string {
 	}
 	return KindOther
 }
+
+// others reports whether a kind of failure says that others are served: the store is
+// not given up for it.
+func others(kind string) bool { return kind == KindWrongType || kind == KindRequest }
 
 // answers reports whether an error is an answer about the call, not a failure of
 // the store to give one.

@@ -290,14 +290,21 @@ func TestC81DenialsAreAnswers(t *testing.T) {
 	}
 }
 
-// TestWrongTypeIsNoOutage: a counter whose value cannot be read fails alone.
-func TestWrongTypeIsNoOutage(t *testing.T) {
+// TestOneBadCounterOrRequestIsNoOutage: a counter whose value cannot be read fails
+// alone, and so does a request that asks for too much.
+func TestOneBadCounterOrRequestIsNoOutage(t *testing.T) {
+	for _, kind := range []string{KindWrongType, KindRequest} {
+		t.Run(kind, func(t *testing.T) { failsAlone(t, kind) })
+	}
+}
+
+func failsAlone(t *testing.T, kind string) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFake(nil)
 		s := New(store, Options{})
 		defer mustClose(t, s)
 		time.Sleep(time.Second)
-		store.set(fails(&kindError{KindWrongType}))
+		store.set(fails(&kindError{kind}))
 		l := limit(t, "1000/s")
 		for range 500 {
 			if d := take(t, s, l, "k"); !d.Allowed || !d.Degraded {
@@ -306,7 +313,7 @@ func TestWrongTypeIsNoOutage(t *testing.T) {
 		}
 		time.Sleep(minute)
 		if s.Degraded() {
-			t.Error("one counter that cannot be read: the store was given up")
+			t.Error("the store was given up for what concerns no other call")
 		}
 	})
 }

@@ -35,6 +35,9 @@ const (
 	// KindWrongType: the counter's key holds something that is not ours, or that a
 	// later version wrote.
 	KindWrongType Kind = "wrongtype"
+	// KindRequest: the request asks for more than a store can decide at once. It says
+	// nothing about the server.
+	KindRequest Kind = "request"
 	// KindAuth: the user or password is wrong, or the user may not do this.
 	KindAuth Kind = "auth"
 	// KindScript: a script failed.

@@ -53,7 +53,7 @@ func (s *Store) Acquire(ctx context.Context, at caudal.Instant, calls []caudal.P
 		return nil
 	}
 	if len(calls) > maxLimits {
-		return &Error{"acquire", KindOther, false, fmt.Errorf("%d limits on one request: at most %d", len(calls), maxLimits)}
+		return &Error{"acquire", KindRequest, false, fmt.Errorf("%d limits on one request: at most %d", len(calls), maxLimits)}
 	}
 	ses, err := s.link.session("acquire")
 	if err != nil {

@@ -256,7 +256,7 @@ func (s *Store) Take(ctx context.Context, at caudal.Instant, calls []caudal.Call
 		return nil
 	}
 	if len(calls) > maxLimits {
-		return &Error{"take", KindOther, false, fmt.Errorf("%d limits on one request: at most %d", len(calls), maxLimits)}
+		return &Error{"take", KindRequest, false, fmt.Errorf("%d limits on one request: at most %d", len(calls), maxLimits)}
 	}
 	if len(calls) == 1 {
 		c := &calls[0]
