@@ -71,6 +71,17 @@ func TestC88OneCounterForAllSpellings(t *testing.T) {
 	}
 }
 
+// TestC65EmptyIdentityIsNone: callers that fill in what they have send empty values for
+// clients without one, who must not be one client with a key of its own.
+func TestC65EmptyIdentityIsNone(t *testing.T) {
+	f := start(t, decisionapi.Options{})
+	f.check(`{"attributes": {"path": "/private", "api_key": ""}}`).want(t, "private with an empty key", "api_key", "missing")
+	if a := f.check(`{"attributes": {"api_key": ""}}`); !strings.Contains(a.Body.String(), `"limits":[]`) {
+		t.Errorf("an empty key under missing: skip = %s, want no limits", a.Body)
+	}
+	f.check(`{"attributes": {"header:X-Tenant": ""}}`).want(t, "an empty header, which is a value", 3.0, "limits", 0, "remaining")
+}
+
 func TestCheckGivesTheTurnOfAQueue(t *testing.T) {
 	f := start(t, decisionapi.Options{})
 	const legacy = `{"attributes": {"path": "/legacy"}}`

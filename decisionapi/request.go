@@ -84,6 +84,7 @@ func explain(err error) error {
 }
 
 func orBody(field string) string {
+	field = strings.TrimPrefix(field, "checkRequest.") // a name of ours, not the caller's
 	if field == "" {
 		return "the body"
 	}
@@ -172,6 +173,8 @@ func (c *checkRequest) validateDescriptors() error {
 func (c *checkRequest) normalize(foldPath bool) error {
 	for name, value := range c.Attributes {
 		switch {
+		case value == "" && identifies(name):
+			delete(c.Attributes, name) // or all who have none would share a counter, as one client
 		case name == "remote_address":
 			if _, err := netip.ParseAddr(value); err != nil {
 				return fmt.Errorf("attributes.remote_address: %.60q is no address: write it like 203.0.113.7", value)
@@ -179,6 +182,8 @@ func (c *checkRequest) normalize(foldPath bool) error {
 		case name == "path":
 			path, _, _ := strings.Cut(value, "?")
 			c.Attributes[name] = identity.MatchPath(path, foldPath)
+		case name == "method":
+			c.Attributes[name] = strings.ToUpper(value)
 		case name == "host":
 			c.Attributes[name] = identity.HostName(value)
 		case strings.HasPrefix(name, "header:"):
@@ -194,6 +199,16 @@ func (c *checkRequest) normalize(foldPath bool) error {
 		}
 	}
 	return nil
+}
+
+// identifies reports whether a request that has nothing under a name lacks the
+// attribute; those of headers, cookies and queries may be empty.
+func identifies(name string) bool {
+	switch name {
+	case "api_key", "user", "plan", "host", "visitor":
+		return true
+	}
+	return strings.HasPrefix(name, "jwt:") || strings.HasPrefix(name, "body:") || strings.HasPrefix(name, "client_cert:")
 }
 
 // attributes makes the check a rule.Request.

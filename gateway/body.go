@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caudal-dev/caudal/httplimit"
@@ -41,6 +43,9 @@ func (g *Gateway) hurry(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor > 1 || r.ContentLength == 0 {
 		return
 	}
+	if b, ok := r.Body.(*watchedBody); ok {
+		b.spare(r, w.Header())
+	}
 	wait := unreadTime
 	if g.body > 0 {
 		wait = min(wait, g.body)
@@ -48,12 +53,23 @@ func (g *Gateway) hurry(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(wait)) // net/http lifts it for the next request
 }
 
+// spare closes the connection behind the answer to a client that waits for leave to
+// send its body (Expect: 100-continue) and never got it: nobody knows whether it will
+// still send it. net/http does so by itself, but for a body that is watched.
+func (b *watchedBody) spare(r *http.Request, h http.Header) {
+	if b != nil && r.ProtoMajor == 1 && !b.asked.Load() && strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
+		h.Set("Connection", "close")
+	}
+}
+
 type watchedBody struct {
 	io.ReadCloser
 	patience patience
+	asked    atomic.Bool // somebody has begun to read it
 }
 
 func (b *watchedBody) Read(p []byte) (int, error) {
+	b.asked.Store(true)
 	b.patience.begin()
 	n, err := b.ReadCloser.Read(p)
 	slow := b.patience.done()

@@ -148,6 +148,7 @@ func (g *Gateway) modify(res *http.Response) error {
 	if c.body != nil && c.client.ProtoMajor == 2 && res.ProtoMajor == 2 {
 		res.Body = &lastWord{res.Body, c.body}
 	}
+	c.body.spare(c.client, res.Header)
 	c.settle(res.StatusCode, res.Header)
 	if res.StatusCode == http.StatusSwitchingProtocols && c.outcome != nil { // its headers go out past clientWriter
 		c.outcome.SetHeaders(res.Header)

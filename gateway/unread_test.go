@@ -86,3 +86,44 @@ func TestAnsweredCallsDoNotWaitForTheirBodies(t *testing.T) {
 		})
 	}
 }
+
+// TestExpectContinue: a client that asks before it sends a body has its answer at once,
+// whoever gives it, and is not asked for the body then. 4 s are less than the time
+// that others have to send what is left.
+func TestExpectContinue(t *testing.T) {
+	upstream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/read":
+			b, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(b)
+		default:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	})
+	gw := serve(t, upstream, Options{Limits: limits(t, login, who(t, identity.Options{}), httplimit.Options{})})
+	for range 3 {
+		do(t, "GET", gw+"/api/login", nil)
+	}
+	for path, want := range map[string]int{"/api/login": 429, "/early": 403, "/read": 200} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(gw, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(4 * time.Second))
+		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: api.example\r\nContent-Length: 4\r\nExpect: 100-Continue\r\n\r\n", path)
+		r := bufio.NewReader(conn)
+		res, err := http.ReadResponse(r, nil)
+		if err == nil && res.StatusCode == http.StatusContinue {
+			_, _ = io.WriteString(conn, "body")
+			res, err = http.ReadResponse(r, nil)
+		}
+		if err != nil || res.StatusCode != want {
+			t.Errorf("%s: %v, %v, want status %d before the body is sent", path, res, err, want)
+			continue
+		}
+		if res.Close != (want != 200) {
+			t.Errorf("%s: closed = %t behind %d", path, res.Close, want)
+		}
+	}
+}

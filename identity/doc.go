@@ -16,7 +16,7 @@
 //	remote_address  the client's address; IPv6 as its /64 network
 //	user, plan      who is asking, once that is verified; see below
 //	path            the path for matching; see below
-//	method          as sent
+//	method          in upper case, whatever was sent
 //	host            lower case, without port and final dot
 //	user_agent      the User-Agent header
 //	visitor         the identity in a signed cookie; see [Visitors]

@@ -85,7 +85,8 @@ func (q *Request) Attribute(name string) (value string, ok bool) {
 		if q.r.Method == "" { // as net/http has it
 			return http.MethodGet, true
 		}
-		return q.r.Method, true
+		// Some servers take "post" for POST, so that it must not be another method here.
+		return strings.ToUpper(q.r.Method), true
 	case "host":
 		return present(HostName(q.r.Host))
 	case "user_agent":
@@ -289,7 +290,7 @@ func alike(values []string) bool {
 }
 
 // HostName gives the name in a Host header as rules match it: lower case, without port, brackets
-// and final dot.
+// and final dots.
 func HostName(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
 		if strings.Count(host, ":") == 1 || i > 0 && host[i-1] == ']' {
@@ -297,5 +298,5 @@ func HostName(host string) string {
 		}
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
+	return strings.ToLower(strings.TrimRight(host, "."))
 }

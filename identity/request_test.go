@@ -43,6 +43,20 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
+// TestMethodCase: servers that take a method in any case must not have more methods
+// than the rules.
+func TestMethodCase(t *testing.T) {
+	v := resolver(t, Options{})
+	for _, sent := range []string{"POST", "post", "Post", "pOsT"} {
+		if got, ok := attribute(t, v, &http.Request{Method: sent}, "method"); !ok || got != "POST" {
+			t.Errorf("Attribute(method) of %s = %q, %v, want POST", sent, got, ok)
+		}
+	}
+	if got, _ := attribute(t, v, &http.Request{}, "method"); got != "GET" {
+		t.Errorf("Attribute(method) of nothing = %q, want GET, as net/http has it", got)
+	}
+}
+
 func TestHostName(t *testing.T) {
 	for in, want := range map[string]string{
 		"Example.COM": "example.com", "example.com:80": "example.com", "example.com.": "example.com",
