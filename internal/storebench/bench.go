@@ -99,9 +99,9 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	var results []Result
 	names := keyNames(o.Keys)
 	for _, d := range o.Distributions {
-		rate := o.Rate
+		rate, drawn := o.Rate, newKeys(d, names)
 		for _, loop := range o.Loops {
-			l := load{loop: loop, distribution: d, callers: o.Callers, keys: newKeys(d, names)}
+			l := load{loop: loop, distribution: d, callers: o.Callers, keys: drawn}
 			if loop == Open {
 				l.rate = rate
 			}
