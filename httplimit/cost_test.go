@@ -133,4 +133,8 @@ descriptors:
 	}
 	c.advance(time.Minute)
 	wantStatus(t, "a minute later", call(h, "GET", "/", "X-Cost", "20"), 200)
+	c.advance(time.Minute)
+	// A client that adds a small cost to that of its proxy pays the large one.
+	r := call(h, "GET", "/", "X-Cost", "1", "X-Cost", "15")
+	wantHeaders(t, "a call of two costs", r.Header, map[string]string{"X-Ratelimit-Remaining": "5"})
 }

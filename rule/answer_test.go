@@ -98,6 +98,11 @@ descriptors:
 		{request{"path": "/", "header:X-Cost": "50"}, []uint32{50}},
 		{request{"path": "/", "header:X-Cost": "51"}, []uint32{50}},
 		{request{"path": "/", "header:X-Cost": "99999999999999999999999999999999"}, []uint32{50}},
+		{request{"path": "/", "header:X-Cost": "\x00\x0240\x011"}, []uint32{40}}, // 40, and 1 that the client added
+		{request{"path": "/", "header:X-Cost": "\x00\x011\x0240"}, []uint32{40}},
+		{request{"path": "/", "header:X-Cost": "\x00\x011\x01x"}, []uint32{3}},
+		{request{"path": "/", "header:X-Cost": "\x00\xff\xff"}, []uint32{3}},
+		{request{"path": "/", "header:X-Cost": "\x00\x7f1"}, []uint32{3}},
 		{request{"plan": "free", "query:n": "4294967296"}, []uint32{4294967295}},
 		{request{"plan": "free", "query:n": "0"}, []uint32{1}},
 		{request{"user": "u", "header:X-Spent": "1"}, []uint32{9}},

@@ -1,5 +1,7 @@
 package rule
 
+import "encoding/binary"
+
 // CostSource says where a call's cost stands.
 type CostSource uint8
 
@@ -61,7 +63,29 @@ func (c *Cost) charge(req Request) uint32 {
 		return c.Max
 	}
 	v, ok := req.Attribute(c.key)
+	if ok && v != "" && v[0] == 0 {
+		return c.readSeveral(v[1:])
+	}
 	return c.Read(v, ok)
+}
+
+// readSeveral gives the largest of the costs in a list, each behind its length, which
+// is how different values of one name come. A client that adds a small one to what
+// its proxy writes, or the server behind reads, must not pay less.
+func (c *Cost) readSeveral(list string) uint32 {
+	most := uint32(0)
+	for list != "" {
+		n, size := binary.Uvarint([]byte(list[:min(len(list), binary.MaxVarintLen64)]))
+		if size <= 0 || n > uint64(len(list)-size) {
+			break // not made by identity
+		}
+		most = max(most, c.Read(list[size:size+int(n)], true))
+		list = list[size+int(n):]
+	}
+	if most == 0 {
+		return c.Default
+	}
+	return most
 }
 
 // cost reads the cost of a descriptor.
