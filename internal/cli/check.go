@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -48,10 +49,14 @@ them as serve would, from caudal.yaml and the environment.`,
 }
 
 func check(s Streams, o checkOptions, paths []string) error {
-	if _, err := asServed(o.served, s.Environ, &o.rule); err != nil {
+	served, err := asServed(o.served, s.Environ, &o.rule)
+	if err != nil {
 		return err
 	}
 	set, warnings, err := o.rule.Load(paths...)
+	if err == nil && sameFiles(paths, served.Rules) {
+		err = served.CheckRoutes(set)
+	}
 	if o.json {
 		return checkJSON(s, o, set, warnings, err)
 	}
@@ -65,6 +70,22 @@ func check(s Streams, o checkOptions, paths []string) error {
 		return err
 	}
 	return strictly(o, warnings)
+}
+
+// sameFiles reports whether the rules that are checked are those that serve would load:
+// only then must they hold all that its settings name.
+func sameFiles(checked, served []string) bool {
+	clean := func(paths []string) []string {
+		all := make([]string, len(paths))
+		for i, p := range paths {
+			if abs, err := filepath.Abs(p); err == nil {
+				all[i] = abs
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	return slices.Equal(clean(checked), clean(served))
 }
 
 func strictly(o checkOptions, warnings []rule.Warning) error {

@@ -99,6 +99,9 @@ func (r *configReader) document(n *yaml.Node) {
 		return
 	}
 	r.mapping(n, findSetting)
+	if up := valueOf(n, "upstream"); up != nil && valueOf(n, "routes") != nil {
+		r.fail(up, "upstream", "make it a route without host and path, which takes what the others leave", "cannot stand beside routes")
+	}
 }
 
 // mapping reads names with values, each by what find gives for the name.

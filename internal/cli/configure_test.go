@@ -154,7 +154,9 @@ grpc_tls_client_name: envoy.example
 	if err := os.WriteFile(secret, []byte("0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := configureWith(t, strings.ReplaceAll(file, "_file: secret\n", "_file: "+secret+"\n"), nil)
+	s, err := configureWith(t, strings.NewReplacer("_file: secret\n", "_file: "+secret+"\n",
+		"\nupstream: ", "\n# "). // it cannot stand beside routes
+		Replace(file), []string{"CAUDAL_UPSTREAM=http://127.0.0.1:3000/api"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caudal-dev/caudal/gateway"
 	"github.com/caudal-dev/caudal/internal/serve"
+	"github.com/caudal-dev/caudal/rule"
 )
 
 // routeSettings are what a route in caudal.yaml can hold. They are set in
@@ -75,7 +76,20 @@ func (r *configReader) route(n *yaml.Node, seen map[[2]string]int) {
 		return
 	}
 	seen[place] = n.Line
+	if at := valueOf(n, "domain"); at != nil {
+		route.Where = rule.Position{File: r.file, Line: at.Line, Column: at.Column}
+	}
 	r.settings.Routes = append(r.settings.Routes, *route)
+}
+
+// valueOf gives what a mapping holds under a name; nil when it holds nothing.
+func valueOf(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
 }
 
 // onlyInFile is for what one line cannot say.

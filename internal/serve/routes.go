@@ -16,6 +16,9 @@ type Route struct {
 	gateway.Route
 	// Domain names the rules that its requests are under; empty is that of Config.
 	Domain string
+	// Where is the place in the settings where Domain is named, for errors; zero where
+	// there is none.
+	Where rule.Position
 }
 
 // DefaultExempt are the paths that are not limited unless settings say otherwise:
@@ -40,17 +43,26 @@ func (c *Config) domainNamed() bool {
 	return c.Upstream == nil
 }
 
+// CheckRoutes says whether the rules have the domains that routes name.
+func (c *Config) CheckRoutes(set *rule.Set) error {
+	_, err := routeDomains(c, set)
+	return err
+}
+
 // routeDomains gives the domains that routes name.
 func routeDomains(c *Config, set *rule.Set) (map[string]*rule.Domain, error) {
 	domains := map[string]*rule.Domain{}
-	for _, r := range c.Routes {
+	for i, r := range c.Routes {
 		if r.Domain == "" {
 			continue
 		}
 		domain, err := namedDomain(set, r.Domain)
 		if err != nil {
-			err.What = "routes: " + err.What
-			err.Hint = "name one of these in the route, or leave domain out"
+			hint := "name one of these in the route, or leave domain out"
+			if r.Where.File != "" {
+				return nil, rule.Errors{{Position: r.Where, Path: fmt.Sprintf("routes[%d].domain", i), What: err.What, Hint: hint}}
+			}
+			err.What, err.Hint = "routes: "+err.What, hint
 			return nil, err
 		}
 		domains[r.Domain] = domain
