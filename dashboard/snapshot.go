@@ -23,6 +23,8 @@ type Snapshot struct {
 	Config Config `json:"config"`
 	// Rules are the rules, at most MaxRules of them: the busiest.
 	Rules []Rule `json:"rules"`
+	// Concurrencies are the limits of calls under way, at most MaxRules of them.
+	Concurrencies []Concurrency `json:"concurrencies,omitempty"`
 	// Offenders are the keys that were denied most often in the last five to ten
 	// minutes, over all rules.
 	Offenders []Offender `json:"offenders"`
@@ -114,6 +116,21 @@ type Rule struct {
 	NearLimit int `json:"near_limit"`
 	// FalsePositives are likely ones since the start, by kind.
 	FalsePositives map[string]uint64 `json:"false_positives,omitempty"`
+}
+
+// Concurrency is a limit of calls under way at once.
+type Concurrency struct {
+	Domain string `json:"domain"`
+	Name   string `json:"name"`
+	// Words say what it does; Mode is enforce or shadow.
+	Words string `json:"words"`
+	Mode  string `json:"mode"`
+	// UnderWay is how many calls of this instance hold a permit, over all keys;
+	// Allowed, Denied and Shadow what was decided since the rule was loaded.
+	UnderWay int64  `json:"under_way"`
+	Allowed  uint64 `json:"allowed"`
+	Denied   uint64 `json:"denied"`
+	Shadow   uint64 `json:"shadow"`
 }
 
 // Offender is a key that was denied.

@@ -52,6 +52,17 @@ func (s *Set) Concurrencies() []*Concurrency {
 	return all
 }
 
+// Describe says in one plain sentence what the limit does, such as
+//
+//	2 at once, lease 1m0s, for each api_key where path is /report
+func (c *Concurrency) Describe() string {
+	s := c.Compiled.Concurrency().String() + c.node.whom(false)
+	if c.Shadow {
+		s += "; in shadow mode: counts and never denies"
+	}
+	return s
+}
+
 // concurrencyLimit is one concurrency mapping as written.
 type concurrencyLimit struct {
 	pos   Position
@@ -159,7 +170,7 @@ func (e *explainer) takeConcurrency(n *node, counter []string) {
 		return
 	}
 	a := AppliedConcurrency{Name: c.Name, Rule: c.Path, Position: c.Position,
-		Words: c.Compiled.Concurrency().String(), Counter: counter, Mode: "enforced"}
+		Words: c.Describe(), Counter: counter, Mode: "enforced"}
 	if c.Shadow {
 		a.Mode = "shadow"
 	}

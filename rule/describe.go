@@ -42,9 +42,11 @@ func (l *Limit) Describe() string {
 }
 
 // whom says whose calls share a counter, and under which conditions.
-func (l *Limit) whom() string {
+func (l *Limit) whom() string { return l.node.whom(l.Unlimited) }
+
+func (n *node) whom(unlimited bool) string {
 	var each, where []string
-	for _, n := range l.node.path() {
+	for _, n := range n.path() {
 		condition := printable(n.key) + " is " + printable(n.value)
 		switch {
 		case n.kind == exactValue:
@@ -58,11 +60,11 @@ func (l *Limit) whom() string {
 		}
 	}
 	s := ""
-	if len(each) > 0 && !l.Unlimited {
+	if len(each) > 0 && !unlimited {
 		s = ", for each " + strings.Join(each, " and ")
 	} else if len(each) > 0 {
 		s = ", for any " + strings.Join(each, " and ")
-	} else if !l.Unlimited {
+	} else if !unlimited {
 		s = ", for all clients together"
 	}
 	if len(where) > 0 {

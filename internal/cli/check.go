@@ -105,13 +105,20 @@ func printLimits(w io.Writer, set *rule.Set) error {
 		fmt.Fprintf(w, "domain %s\n", d.Name())
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "LIMIT\tIN WORDS\tWORST CASE")
+		regional := false
 		for _, l := range d.Limits() {
+			_, _, known := l.WorstOverRegions()
+			regional = regional || known
 			words, worst := inWords(l)
 			fmt.Fprintf(table, "%s\t%s\t%s\n", l.Name, words, worst)
 			limits++
 		}
 		for _, l := range d.Concurrencies() {
-			fmt.Fprintf(table, "%s\t%s\tat most %d at once\n", l.Name, l.Compiled.Concurrency(), l.Compiled.Max())
+			worst := fmt.Sprintf("at most %d at once", l.Compiled.Max())
+			if regional {
+				worst += " in each region"
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\n", l.Name, l.Describe(), worst)
 			limits++
 		}
 		if err := table.Flush(); err != nil {

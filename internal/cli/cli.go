@@ -148,8 +148,12 @@ func report(w io.Writer, err error) {
 // reportPlain writes an error that brings no hint of its own.
 func reportPlain(w io.Writer, err error) {
 	what, ofRules := strings.CutPrefix(err.Error(), "rule: ")
+	what, ofKeys := strings.CutPrefix(what, "identity: cannot read keys: ")
 	hint := ""
-	if ofRules && errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case ofKeys:
+		what, hint = "cannot read keys: "+what, "name a file of keys that this user may read; caudal keys add makes one"
+	case ofRules && errors.Is(err, fs.ErrNotExist):
 		hint = "name a rule file or a directory of them; caudal init writes a first one"
 	}
 	reportOne(w, what, hint)

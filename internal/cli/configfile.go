@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -162,6 +163,9 @@ func (r *configReader) value(s *setting, key, value *yaml.Node) {
 	}
 	if err := s.set(r.settings, texts); err != nil {
 		what, hint, _ := strings.Cut(err.Error(), ": ")
+		if unread := new(fs.PathError); errors.As(err, &unread) {
+			what, hint = err.Error(), "name a file that this user may read"
+		}
 		r.fail(value, key.Value, hint, "%s", what)
 	}
 }

@@ -45,7 +45,7 @@ func TestOperatorsCommands(t *testing.T) {
 	dir := t.TempDir()
 	file, token := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "token")
 	for name, text := range map[string]string{
-		file:  "domain: shop\ndescriptors:\n  - key: api_key\n    rate_limit: { name: per-key, unit: hour, requests_per_unit: 2, algorithm: fixed_window }\n",
+		file:  "domain: shop\ndescriptors:\n  - key: api_key\n    rate_limit: { name: per-key, unit: hour, requests_per_unit: 2, algorithm: fixed_window }\n    concurrency: { max: 5 }\n",
 		token: "0123456789abcdef0123\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -93,6 +93,11 @@ func TestOperatorsCommands(t *testing.T) {
 	out, _ := o.run(exitFine, "status")
 	if !strings.Contains(out, "api_key=#") || !strings.Contains(out, "\n# begins the hash of a value: caudal hash VALUE prints one") {
 		t.Errorf("status prints\n%s\nwant the most denied keys as hashes, and what these are", out)
+	}
+	for _, want := range []string{", 2 limits\n", "\nAT ONCE ", "\napi_key concurrency  5 at once, lease 1m0s "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("status prints\n%s\nwant %q in it: the limit of calls under way", out, want)
+		}
 	}
 	o.says("nobody is blocked", "unblock", "api_key=k-1")
 	in := time.Now()

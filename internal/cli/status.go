@@ -112,6 +112,12 @@ func printStatus(w io.Writer, s *dashboard.Snapshot) error {
 	for _, r := range s.Rules {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f\t%.1f\t%.1f\t%d\n", r.Name, r.Words, r.Mode, r.Rates.Allowed, r.Rates.Denied, r.Rates.Shadow, r.NearLimit)
 	}
+	if len(s.Concurrencies) > 0 {
+		fmt.Fprintln(table, "\nAT ONCE\tLIMIT\tMODE\tUNDER WAY\tALLOWED\tDENIED\tSHADOW")
+		for _, c := range s.Concurrencies {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\n", c.Name, c.Words, c.Mode, c.UnderWay, c.Allowed, c.Denied, c.Shadow)
+		}
+	}
 	hashed := false
 	if len(s.Offenders) > 0 {
 		fmt.Fprintln(table, "\nDENIED MOST\tRULE\tTIMES")

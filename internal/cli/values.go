@@ -45,7 +45,8 @@ func texts(field func(*settings) *[]string) setter {
 func choice(field func(*settings) *string, words ...string) setter {
 	return func(s *settings, v []string) error {
 		if !slices.Contains(words, v[0]) {
-			return fmt.Errorf("%q is not known: use %s", v[0], strings.Join(words, " or "))
+			list := strings.Join(words[:len(words)-1], ", ") // at least two, or one and nothing before it
+			return fmt.Errorf("%q is not known: use %s", v[0], strings.TrimPrefix(list+" or "+words[len(words)-1], " or "))
 		}
 		*field(s) = v[0]
 		return nil

@@ -21,6 +21,8 @@ var inflightDesc = prometheus.NewDesc("caudal_inflight",
 type permits struct {
 	mu  sync.RWMutex
 	all map[series]*permitCounters
+	// inForce are the limits of the rules in force, in their order.
+	inForce []*rule.Concurrency
 }
 
 type permitCounters struct {
@@ -32,6 +34,7 @@ type permitCounters struct {
 func (p *permits) set(domains []*rule.Domain) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.inForce = nil
 	all := map[series]*permitCounters{}
 	for name, c := range p.all {
 		if c.held.Load() != 0 {
@@ -40,6 +43,7 @@ func (p *permits) set(domains []*rule.Domain) {
 	}
 	for _, d := range domains {
 		for _, l := range d.Concurrencies() {
+			p.inForce = append(p.inForce, l)
 			name := series{l.Domain, l.Name}
 			if all[name] = p.all[name]; all[name] == nil {
 				all[name] = &permitCounters{}
@@ -79,6 +83,33 @@ func (m *Metrics) PermitDecided(domain string, l *caudal.CompiledConcurrency, re
 // PermitsHeld counts the calls under way; see httplimit.PermitObserver.
 func (m *Metrics) PermitsHeld(domain string, l *caudal.CompiledConcurrency, change int) {
 	m.permits.of(domain, l).held.Add(int64(change))
+}
+
+// LivePermits is what is going on with a concurrency limit.
+type LivePermits struct {
+	Limit *rule.Concurrency
+	// UnderWay is how many calls of this process hold a permit.
+	UnderWay int64
+	// Total is by outcome since the rule was loaded.
+	Total map[string]uint64
+}
+
+// LivePermits tells what is going on with every concurrency limit in force, in the
+// order of the rules.
+func (m *Metrics) LivePermits() []LivePermits {
+	p := &m.permits
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	lives := make([]LivePermits, 0, len(p.inForce))
+	for _, l := range p.inForce {
+		c := p.all[series{l.Domain, l.Name}]
+		live := LivePermits{Limit: l, UnderWay: c.held.Load(), Total: make(map[string]uint64, len(outcomes))}
+		for i, outcome := range outcomes {
+			live.Total[outcome] = c.n[i].Load()
+		}
+		lives = append(lives, live)
+	}
+	return lives
 }
 
 func (p *permits) collect(out chan<- prometheus.Metric) {

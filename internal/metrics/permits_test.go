@@ -51,7 +51,14 @@ descriptors:
 	if got := value("caudal_decisions_total", "outcome", "denied"); got != 1 {
 		t.Errorf("caudal_decisions_total of denied = %v, want 1", got)
 	}
+	live := m.LivePermits()
+	if len(live) != 1 || live[0].UnderWay != 1 || live[0].Total["denied"] != 1 || live[0].Total["allowed"] != 0 || live[0].Limit.Name != "path=/slow concurrency" {
+		t.Errorf("LivePermits() = %+v, want one limit with a call under way and one denied", live)
+	}
 	m.SetRules(load(t, "domain: d\ndescriptors: []\n"), "def", time.Now())
+	if live := m.LivePermits(); len(live) != 0 {
+		t.Errorf("LivePermits() after a reload without the rule = %+v, want none", live)
+	}
 	if got := value("caudal_inflight"); got != 1 {
 		t.Errorf("after a reload without the rule caudal_inflight = %v, want 1: the call runs on", got)
 	}

@@ -104,7 +104,7 @@ func (s *Server) health() health {
 	loaded := s.rules.Load()
 	h := health{
 		State: "ok", Version: s.deps.Version, Since: s.started.UTC(), DryRun: s.config.DryRun,
-		Rules:   healthRules{loaded.domain.Name(), len(loaded.domain.Limits()), loaded.warned(), loaded.hash, loaded.at.UTC()},
+		Rules:   healthRules{loaded.domain.Name(), loaded.limits(), loaded.warned(), loaded.hash, loaded.at.UTC()},
 		Store:   healthStore{Kind: s.store.kind, Keys: s.store.stats().Keys},
 		Gateway: healthListen{s.Addr(), s.calls.Load()},
 	}

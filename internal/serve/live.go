@@ -82,8 +82,26 @@ func (s *Server) look(now time.Time) dashboard.Snapshot {
 		})
 		shot.Rules = shot.Rules[:dashboard.MaxRules]
 	}
+	shot.Concurrencies = s.concurrencies()
 	shot.Offenders = s.offenders(lives)
 	return shot
+}
+
+// concurrencies shows the limits of calls under way.
+func (s *Server) concurrencies() []dashboard.Concurrency {
+	var all []dashboard.Concurrency
+	for _, l := range s.metrics.LivePermits() {
+		if len(all) == dashboard.MaxRules {
+			break
+		}
+		mode := caudal.Enforce
+		if l.Limit.Shadow {
+			mode = caudal.Shadow
+		}
+		all = append(all, dashboard.Concurrency{Domain: l.Limit.Domain, Name: l.Limit.Name, Words: l.Limit.Compiled.Concurrency().String(),
+			Mode: modeNames[mode], UnderWay: l.UnderWay, Allowed: l.Total["allowed"], Denied: l.Total["denied"], Shadow: l.Total["shadow_denied"]})
+	}
+	return all
 }
 
 // time says how long decisions and calls of the store took lately.

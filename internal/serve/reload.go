@@ -34,7 +34,7 @@ func (s *Server) Reload() error {
 	s.logWarnings(loaded)
 	s.logLowered(loaded)
 	s.enforce(loaded)
-	s.log.Info("rules reloaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
+	s.log.Info("rules reloaded", "domain", loaded.domain.Name(), "limits", loaded.limits(),
 		"warnings", loaded.warned(), "hash", loaded.hash)
 	s.warnUnfound(loaded)
 	s.warnOwn()

@@ -18,6 +18,10 @@ type loadedRules struct {
 	at       time.Time
 }
 
+// limits is how many limits the domain has, those of calls under way too, as check
+// counts them.
+func (l *loadedRules) limits() int { return len(l.domain.Limits()) + len(l.domain.Concurrencies()) }
+
 // warned is how many of the warnings are more than a note, as check counts them.
 func (l *loadedRules) warned() int {
 	n := 0

@@ -280,7 +280,7 @@ func (s *Server) adminEndpoint() (*endpoint, error) {
 // announce says what runs.
 func (s *Server) announce(loaded *loadedRules) {
 	s.logWarnings(loaded)
-	s.log.Info("rules loaded", "domain", loaded.domain.Name(), "limits", len(loaded.domain.Limits()),
+	s.log.Info("rules loaded", "domain", loaded.domain.Name(), "limits", loaded.limits(),
 		"warnings", loaded.warned(), "hash", loaded.hash, "store", s.store.kind, "dry_run", s.config.DryRun)
 	for _, e := range s.endpoints() {
 		attrs := []any{"listener", e.name, "address", e.ln.Addr().String(), "tls", e.http.TLSConfig != nil}
