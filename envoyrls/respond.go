@@ -102,7 +102,9 @@ func (s *Service) status(x *exchange, p *part, wall int64, out *statusParts) {
 	if d.Unasked {
 		return
 	}
-	st.LimitRemaining = uint32(min(d.Remaining, math.MaxUint32))
+	// The local count of an instance without its store may have more room than the
+	// limit that the answer names.
+	st.LimitRemaining = uint32(min(d.Remaining, c.Limit.Capacity(), math.MaxUint32))
 	if !d.Allowed && !p.negative {
 		if x.modes[i] == caudal.Shadow {
 			st.LimitRemaining = 0
