@@ -237,28 +237,51 @@ func fits(ctx context.Context, wait time.Duration) bool {
 // connection is free for others meanwhile.
 const maxKept = 16 << 10
 
-// keep takes in the body of an answer that may yet be the last. One that is
+// keep takes in the body of an answer that may yet be the last, during the wait and
+// not before it: a server in trouble may begin a body and never end it. One that is
 // longer, or broken, is left as it is, behind what was read of it.
 func keep(response *http.Response) {
 	if response == nil {
 		return
 	}
-	rest := response.Body
-	data, err := io.ReadAll(io.LimitReader(rest, maxKept+1))
-	if err == nil && len(data) <= maxKept {
-		_ = rest.Close() // read to its end: there is nothing left to fail
-		response.Body = io.NopCloser(bytes.NewReader(data))
-		return
-	}
-	var broken io.Reader = rest
-	if err != nil {
-		broken = failing{err}
-	}
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(data), broken), rest}
+	k := &kept{rest: response.Body, read: make(chan struct{})}
+	response.Body = k
+	go k.take()
 }
+
+// kept is a body that is being taken in. Whoever reads it waits for that.
+type kept struct {
+	rest io.ReadCloser
+	read chan struct{} // closed when data can be read
+	data io.Reader
+}
+
+func (k *kept) take() {
+	defer close(k.read)
+	defer func() {
+		if v := recover(); v != nil { // nobody else could: it is a goroutine of ours
+			k.data = failing{fmt.Errorf("retry: the body of an answer panicked: %v", v)}
+		}
+	}()
+	data, err := io.ReadAll(io.LimitReader(k.rest, maxKept+1))
+	switch {
+	case err != nil:
+		k.data = io.MultiReader(bytes.NewReader(data), failing{err})
+	case len(data) > maxKept:
+		k.data = io.MultiReader(bytes.NewReader(data), k.rest)
+	default:
+		_ = k.rest.Close() // read to its end: there is nothing left to fail
+		k.data = bytes.NewReader(data)
+	}
+}
+
+func (k *kept) Read(p []byte) (int, error) {
+	<-k.read
+	return k.data.Read(p)
+}
+
+// Close ends the taking in as well.
+func (k *kept) Close() error { return k.rest.Close() }
 
 // failing is where a body broke off.
 type failing struct{ err error }

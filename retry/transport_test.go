@@ -327,3 +327,48 @@ func TestKeptBodies(t *testing.T) {
 		}
 	}
 }
+
+// stuck is a body that begins and never ends, until it is closed.
+type stuck struct {
+	begun  bool
+	closed chan struct{}
+}
+
+func (s *stuck) Read(p []byte) (int, error) {
+	if !s.begun {
+		s.begun = true
+		return copy(p, "begun"), nil
+	}
+	<-s.closed
+	return 0, io.ErrClosedPipe
+}
+
+func (s *stuck) Close() error { close(s.closed); return nil }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestAnAnswerThatNeverEndsHoldsNoRetry: a server in trouble sends the header of a
+// 503 and stands still; the next attempt comes at its time all the same.
+func TestAnAnswerThatNeverEndsHoldsNoRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		next := roundTrip(func(*http.Request) (*http.Response, error) {
+			if calls++; calls == 1 {
+				return &http.Response{StatusCode: 503, Header: http.Header{}, Body: &stuck{closed: make(chan struct{})}}, nil
+			}
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
+		})
+		tr, err := NewTransport(next, Options{Backoff: Backoff{Base: time.Second, Jitter: NoJitter}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/", nil)
+		res, err := tr.RoundTrip(r)
+		if err != nil || res.StatusCode != 200 || time.Since(start) != time.Second {
+			t.Errorf("RoundTrip = %v, %v after %s, want 200 after 1s", res, err, time.Since(start))
+		}
+	})
+}
