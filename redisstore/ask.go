@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -23,7 +24,8 @@ type ask struct {
 	args  []string // see scripts/batch.lua
 
 	now      int64
-	verdicts string // 26 bytes per limit; empty when boundaries are missing
+	verdicts string // 26 bytes per limit, once or once per caller; empty when boundaries are missing
+	crowd    *said  // instead of them
 	wall     int64  // around which to ask again then
 	lacks    int    // which limit lacked them, by its place
 	err      error
@@ -77,18 +79,18 @@ func call(ses *session, sc *script, full bool, keys, args []string) rueidis.Comp
 	return b.Evalsha().Sha1(sc.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }
 
-// askFor prepares some of a request's calls, the members. alone says that they are
-// not all, so that a quota cannot be judged here: it is charged when it has room,
-// like a shadow. wall gives the instant around which a member's boundaries are: one
-// counter's time may lie far ahead of the others', after a server's clock was set
-// back.
-func (s *Store) askFor(r *request, calls []caudal.Call, members []int, alone bool, wall func(n int) int64) *ask {
-	q := &ask{keys: make([]string, len(members)), args: make([]string, 0, 1+2*len(members))}
-	shared := false
-	modes := make([]byte, len(members))
+// appendAsk says what some of a request's calls, the members, ask: requests that ask
+// the same say the same. alone says that they are not all, so that a quota cannot be
+// judged here: it is charged when it has room, like a shadow. wall gives the instant
+// around which a member's boundaries are: one counter's time may lie far ahead of the
+// others', after a server's clock was set back.
+//
+// It is how many limits there are, and of each its counter, its mode, and its length
+// and parameters as the scripts take them, and where a mode is a capital once more
+// what the limit by itself charges.
+func (s *Store) appendAsk(b []byte, r *request, calls []caudal.Call, members []int, alone bool, wall func(n int) int64) []byte {
+	b = append(b, byte(len(members)))
 	for n, i := range members {
-		q.keys[n] = s.name(r.counters[i])
-		q.forms |= 1 << formOf(calls[i].Limit)
 		letter := byte('e')
 		switch {
 		case calls[i].Mode == caudal.Shadow, calls[i].Mode == caudal.Quota && alone:
@@ -98,21 +100,66 @@ func (s *Store) askFor(r *request, calls []caudal.Call, members []int, alone boo
 		}
 		if r.shared && r.sharedWith(i) {
 			letter -= 'a' - 'A'
-			shared = true
 		}
-		modes[n] = letter
+		b = s.appendMember(b, r.counters[i], letter, &calls[i], r.cost(calls, i), wall(n))
+		if r.shared {
+			b = s.appendSized(b, &calls[i], uint64(calls[i].Cost), wall(n))
+		} else {
+			b = append(b, 0)
+		}
 	}
-	if len(members) > 1 {
-		q.args = append(q.args, string(modes))
+	return b
+}
+
+// appendOne is appendAsk for a call by itself.
+func (s *Store) appendOne(b []byte, c counter, call *caudal.Call, wall int64) []byte {
+	return append(s.appendMember(append(b, 1), c, 'e', call, uint64(call.Cost), wall), 0)
+}
+
+func (s *Store) appendMember(b []byte, c counter, letter byte, call *caudal.Call, cost uint64, wall int64) []byte {
+	b = binary.BigEndian.AppendUint64(b, c[0])
+	b = binary.BigEndian.AppendUint64(b, c[1])
+	return s.appendSized(append(b, letter), call, cost, wall)
+}
+
+func (s *Store) appendSized(b []byte, call *caudal.Call, cost uint64, wall int64) []byte {
+	b = append(b, 0)
+	from := len(b)
+	b = s.appendCall(b, call, cost, wall)
+	b[from-1] = byte(len(b) - from)
+	return b
+}
+
+// limitsOf gives how many limits an ask has.
+func limitsOf(key string) int { return int(key[0]) }
+
+// askOf makes an ask of what appendAsk says.
+func (s *Store) askOf(key string) *ask {
+	n, b := limitsOf(key), key[1:]
+	q := &ask{keys: make([]string, n), args: make([]string, 0, 1+n)}
+	if n > 1 {
+		q.args = append(q.args, "")
 	}
-	var buf [128]byte
-	for n, i := range members {
-		q.args = append(q.args, string(s.appendCall(buf[:0], &calls[i], r.cost(calls, i), wall(n))))
+	var buf [64]byte
+	modes, alone := buf[:0], make([]string, 0, 4)
+	shared := false
+	for i := range n {
+		id := []byte(b[:16])
+		q.keys[i] = s.name(counter{binary.BigEndian.Uint64(id), binary.BigEndian.Uint64(id[8:])})
+		modes = append(modes, b[16])
+		shared = shared || b[16] < 'a'
+		q.forms |= 1 << b[18]
+		b = b[17:]
+		size := int(b[0])
+		q.args, b = append(q.args, b[1:1+size]), b[1+size:]
+		size = int(b[0])
+		alone, b = append(alone, b[1:1+size]), b[1+size:]
+	}
+	if n > 1 {
+		q.args[0] = string(modes)
 	}
 	if shared {
-		for n, i := range members {
-			q.args = append(q.args, string(s.appendCall(buf[:0], &calls[i], uint64(calls[i].Cost), wall(n))))
-		}
+		q.args = append(q.args, alone...)
 	}
 	return q
 }
@@ -122,7 +169,7 @@ func (s *Store) command(ses *session, q *ask, full bool, now string) rueidis.Com
 	if len(q.keys) == 1 {
 		return call(ses, s.scripts.oneFor(q.forms), full, q.keys, appendNow(q.args, now))
 	}
-	args := append([]string{now, string([]byte{byte(len(q.keys)), 1})}, q.args...)
+	args := append([]string{now, string([]byte{byte(len(q.keys)), 0, 1})}, q.args...)
 	return call(ses, s.scripts.batchFor(q.forms), full, q.keys, args)
 }
 
@@ -236,6 +283,8 @@ func (s *Store) takeTogether(ctx context.Context, at caudal.Instant, r *request,
 	for i := range members {
 		members[i] = i
 	}
+	var buf [512]byte
+	key := buf[:0]
 	walls := make(map[int]int64) // of the members that lacked boundaries
 	wall := func(n int) int64 {
 		if w, ok := walls[n]; ok {
@@ -244,11 +293,11 @@ func (s *Store) takeTogether(ctx context.Context, at caudal.Instant, r *request,
 		return t.wall
 	}
 	for range maxAsks + len(calls) {
-		q, err := s.submit(ctx, ses, s.askFor(r, calls, members, false, wall), t.now)
+		q, err := s.submit(ctx, ses, s.appendAsk(key[:0], r, calls, members, false, wall), t.now)
 		if err != nil {
 			return err
 		}
-		if q.verdicts != "" {
+		if q.answered() {
 			decide(q, r, calls, members, out)
 			return nil
 		}
@@ -258,10 +307,10 @@ func (s *Store) takeTogether(ctx context.Context, at caudal.Instant, r *request,
 }
 
 // decide turns what a script said into the decisions of the members.
-func decide(q *ask, r *request, calls []caudal.Call, members []int, out []caudal.Decision) {
+func decide(q answer, r *request, calls []caudal.Call, members []int, out []caudal.Decision) {
 	for n, i := range members {
 		c := &calls[i]
-		parseVerdict(q.verdicts[n*verdictSize:]).decide(c.Limit, r.counters[i], c.Cost, q.now, rand.Uint64(), &out[i])
+		q.verdict(n, c.Limit).decide(c.Limit, r.counters[i], c.Cost, q.now, rand.Uint64(), &out[i])
 	}
 	if !r.shared {
 		return

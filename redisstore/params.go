@@ -80,6 +80,23 @@ func (a length) sub(b length, rate uint64) length {
 	return d
 }
 
+func (a length) add(b length, rate uint64) length {
+	d := length{a.micros + b.micros, a.frac + b.frac}
+	if d.frac >= rate {
+		d.micros++
+		d.frac -= rate
+	}
+	return d
+}
+
+// longest is how far ahead a turn may lie.
+func longest(l *caudal.Compiled) length {
+	if wait := l.MaxWaitMicros(); wait != 0 && l.Queue() >= l.Capacity() {
+		return length{wait, 0}
+	}
+	return span(l, l.Queue())
+}
+
 // appendPace packs what a leaky bucket needs. The lengths that do not depend on
 // the state are worked out here, where products have two words.
 func appendPace(b []byte, l *caudal.Compiled, cost uint64) []byte {
@@ -90,10 +107,7 @@ func appendPace(b []byte, l *caudal.Compiled, cost uint64) []byte {
 	if rate == 0 {
 		return append(b, make([]byte, 4*11)...)
 	}
-	longest := length{l.MaxWaitMicros(), 0}
-	if longest.micros == 0 || l.Queue() < l.Capacity() {
-		longest = span(l, l.Queue())
-	}
+	longest := longest(l)
 	var turns length
 	if cost > 0 && cost <= l.Capacity() {
 		turns = span(l, cost-1)

@@ -60,7 +60,7 @@ func (s *Store) groups(r *request, calls []caudal.Call, wall int64) []*group {
 			}
 		}
 		if first {
-			groups = append(groups, &group{members: members, ask: s.askFor(r, calls, members, true, around(wall))})
+			groups = append(groups, &group{members: members, ask: s.askOf(string(s.appendAsk(nil, r, calls, members, true, around(wall))))})
 		}
 	}
 	return groups
@@ -90,13 +90,13 @@ func (s *Store) askGroups(ctx context.Context, ses *session, groups []*group, r 
 			case g.ask.err != nil:
 				first = cmp.Or(first, g.ask.err)
 			case !more:
-				decide(g.ask, r, calls, g.members, out)
+				decide(answer{ask: g.ask}, r, calls, g.members, out)
 			case g.asks == maxAsks:
 				first = cmp.Or(first, errNoWindow("take"))
 			default:
 				g.asks++
 				if !g.full {
-					g.ask = s.askFor(r, calls, g.members, true, around(g.ask.wall))
+					g.ask = s.askOf(string(s.appendAsk(nil, r, calls, g.members, true, around(g.ask.wall))))
 				}
 				again = append(again, g)
 			}

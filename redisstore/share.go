@@ -2,22 +2,24 @@ package redisstore
 
 import (
 	"context"
+	"encoding/binary"
+	"runtime"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/caudal-dev/caudal"
 )
 
 // How much is asked together: this many script calls are under way at a time, each
-// of at most so many requests and limits. A server works on one while the next is
-// on its way; more would only make each smaller.
+// of at most so many different asks, counters and callers. A server works on one
+// while the next is on its way; more would only make each smaller.
 const (
 	maxUnderWay = 2
 	maxTogether = 64
 	maxKeys     = 256
+	maxCallers  = 1024
+	maxAlike    = 512 // callers of one crowd
 )
 
 // shareTimeout bounds how long a script call that several callers wait for may
@@ -26,80 +28,159 @@ const shareTimeout = 5 * time.Second
 
 // sharer lets callers who ask at the same time share script calls: who finds the
 // places taken waits, and the next call carries all who wait. Nobody waits for
-// company: a caller who is alone asks at once. The zero value is ready.
+// company: a caller who is alone asks at once, but lets those go first who are ready
+// to run. The zero value is ready.
 type sharer struct {
 	mu       sync.Mutex
 	underWay int
-	waiting  []*waiter
+	starting bool // somebody has a place and is about to ask
+	waiting  []*crowd
+	open     map[string]*crowd // those that may be joined, by what they ask
+	users    int               // of one in sharers
 }
 
-// waiter is a caller who waits for a shared call.
-type waiter struct {
-	ask   *ask
-	ses   *session
-	state atomic.Int32
-	done  chan struct{}
+// crowd is callers who wait to ask the same, which the script decides in one step.
+// They are woken by one channel, and each knows its place.
+type crowd struct {
+	key  string // what they ask, as appendAsk says it
+	ses  *session
+	n    int   // how many came
+	left []int // the places of those who left before it was sent
+	sent bool
+
+	ask  *ask          // when done is closed
+	done chan struct{} // nil while nobody waits for it
 }
 
-// States of a waiter. A caller who leaves before the ask was sent takes it along,
-// so that nothing is charged that nobody waits for.
-const (
-	stateWaiting int32 = iota
-	stateSent
-	stateLeft
-)
+// live is how many still wait, for a crowd that is not sent yet.
+func (c *crowd) live() int { return c.n - len(c.left) }
 
-// submit asks, together with others where that is possible: not on a Cluster,
-// where each key has its own node, and not for callers who bring their own time.
-func (s *Store) submit(ctx context.Context, ses *session, q *ask, now string) (*ask, error) {
-	if s.cluster || now != "" {
+// place gives the place among those who were sent of the one who came i-th.
+func (c *crowd) place(i int) int {
+	before := 0
+	for _, l := range c.left {
+		if l < i {
+			before++
+		}
+	}
+	return i - before
+}
+
+// answer is what a script said to one caller.
+type answer struct {
+	*ask
+	place int // among those who asked the same
+}
+
+// submit asks, together with others where that is possible: not for callers who
+// bring their own time. On a Cluster only those who ask the same share calls, since
+// each key has its own node.
+func (s *Store) submit(ctx context.Context, ses *session, key []byte, now string) (answer, error) {
+	if now != "" {
+		q := s.askOf(string(key))
 		s.askAlone(ctx, ses, q, now)
-		return q, q.err
+		return answer{q, 0}, q.err
 	}
 	x := &s.sharer
-	x.mu.Lock()
-	if x.underWay < maxUnderWay && len(x.waiting) == 0 {
-		x.underWay++
-		x.mu.Unlock()
-		s.askAlone(ctx, ses, q, now)
-		s.next()
-		return q, q.err
+	if s.cluster {
+		x = s.sharers.get(key)
+		defer s.sharers.put(x, key)
 	}
-	w := &waiter{ask: q, ses: ses, done: make(chan struct{})}
-	x.waiting = append(x.waiting, w)
-	x.mu.Unlock()
-	select {
-	case <-w.done:
-		return q, q.err
-	case <-ctx.Done():
-		if w.state.CompareAndSwap(stateWaiting, stateLeft) {
-			x.remove(w)
+	c, i, start := x.join(ses, key)
+	if start {
+		// Who is ready to ask may join. If nobody is, this returns at once.
+		runtime.Gosched()
+		batch := x.start(c)
+		if isAlone(batch, c) {
+			q := s.askOf(c.key)
+			s.askAlone(ctx, ses, q, "")
+			s.next(x)
+			return answer{q, 0}, q.err
 		}
-		return nil, fail(ctx, "take", ctx.Err())
+		s.ask(x, batch)
+	}
+	if ctx.Done() == nil {
+		<-c.done
+		return answer{c.ask, c.place(i)}, c.ask.err
+	}
+	select {
+	case <-c.done:
+		return answer{c.ask, c.place(i)}, c.ask.err
+	case <-ctx.Done():
+		x.leave(c, i)
+		return answer{}, fail(ctx, "take", ctx.Err())
 	}
 }
 
-// remove takes a waiter out of line.
-func (x *sharer) remove(w *waiter) {
+// join puts a caller among those who ask the same; start says that there is a place
+// for a script call, which the caller has to call start for. Only who does not start
+// has a channel.
+func (x *sharer) join(ses *session, key []byte) (c *crowd, i int, start bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for i, other := range x.waiting {
-		if other == w {
-			x.waiting = append(x.waiting[:i], x.waiting[i+1:]...)
-			return
+	c = x.open[string(key)]
+	if c == nil || c.ses != ses || c.n == maxAlike {
+		c = &crowd{key: string(key), ses: ses}
+		if x.open == nil {
+			x.open = make(map[string]*crowd)
 		}
+		x.open[c.key] = c
+		x.waiting = append(x.waiting, c)
+	}
+	c.n++
+	if x.underWay < maxUnderWay && !x.starting {
+		x.underWay++
+		x.starting = true
+		return c, c.n - 1, true
+	}
+	if c.done == nil {
+		c.done = make(chan struct{})
+	}
+	return c, c.n - 1, false
+}
+
+// start gives who go with the caller of this crowd who has a place for a script
+// call: nobody if another one has taken them along already.
+func (x *sharer) start(c *crowd) []*crowd {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.starting = false
+	batch := x.takeLocked(c)
+	if c.done == nil && !isAlone(batch, c) {
+		c.done = make(chan struct{})
+	}
+	return batch
+}
+
+// isAlone reports whether a batch is one caller of this crowd.
+func isAlone(batch []*crowd, c *crowd) bool {
+	return len(batch) == 1 && batch[0] == c && c.live() == 1
+}
+
+// leave takes a caller out of line who will not wait any more. Before its crowd is
+// sent nothing is charged for it. After that the charge stays, as that of any call
+// whose answer does not come in time.
+func (x *sharer) leave(c *crowd, i int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !c.sent {
+		c.left = append(c.left, i)
 	}
 }
 
 // next gives a place that was freed to those who wait, or back.
-func (s *Store) next() {
-	batch := s.sharer.take()
+func (s *Store) next(x *sharer) {
+	s.ask(x, x.take())
+}
+
+// ask asks for a batch in the background, and then for those who came meanwhile.
+func (s *Store) ask(x *sharer, batch []*crowd) {
 	if batch == nil {
 		return
 	}
 	work := func() {
-		for ; batch != nil; batch = s.sharer.take() {
-			s.askShared(batch)
+		for ; batch != nil; batch = x.take() {
+			s.askShared(batch, "")
 		}
 	}
 	if !s.link.background(work) {
@@ -109,120 +190,115 @@ func (s *Store) next() {
 
 // take gives the next who go together: those at the front of the line who came
 // with one session. With nobody waiting it gives the place back and nil.
-func (x *sharer) take() []*waiter {
+func (x *sharer) take() []*crowd {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n, keys := 0, 0
-	for n < len(x.waiting) && n < maxTogether && x.waiting[n].ses == x.waiting[0].ses {
-		if keys += len(x.waiting[n].ask.keys); keys > maxKeys && n > 0 {
-			break
+	return x.takeLocked(nil)
+}
+
+// takeLocked is take with the lock held, for a caller of this crowd who needs no
+// channel if it is alone.
+func (x *sharer) takeLocked(mine *crowd) []*crowd {
+	var batch []*crowd
+	n, keys, callers := 0, 0, 0
+	for ; n < len(x.waiting); n++ {
+		c := x.waiting[n]
+		if c.live() > 0 {
+			keys, callers = keys+limitsOf(c.key), callers+c.live()
+			if len(batch) > 0 && (c.ses != batch[0].ses || len(batch) == maxTogether || keys > maxKeys || callers > maxCallers) {
+				break
+			}
+			batch = append(batch, c)
 		}
-		n++
+		c.sent = true
+		if x.open[c.key] == c {
+			delete(x.open, c.key)
+		}
 	}
-	if n == 0 {
+	x.waiting = slices.Delete(x.waiting, 0, n)
+	for _, c := range batch {
+		if c.done == nil && !isAlone(batch, mine) {
+			c.done = make(chan struct{})
+		}
+	}
+	if batch == nil {
 		x.underWay--
-		return nil
 	}
-	batch := append([]*waiter(nil), x.waiting[:n]...)
-	rest := copy(x.waiting, x.waiting[n:])
-	clear(x.waiting[rest:])
-	x.waiting = x.waiting[:rest]
 	return batch
 }
 
-// askShared asks for a batch and hands out what is said.
-func (s *Store) askShared(batch []*waiter) {
-	sent := batch[:0]
-	for _, w := range batch {
-		if w.state.CompareAndSwap(stateWaiting, stateSent) {
-			sent = append(sent, w)
-		}
-	}
-	if len(sent) == 0 {
-		return
-	}
-	ses := sent[0].ses
+// askShared asks for a batch and wakes those who wait.
+func (s *Store) askShared(batch []*crowd, now string) {
+	ses := batch[0].ses
 	ctx, cancel := context.WithTimeout(s.link.ctx, shareTimeout)
 	defer cancel()
-	if len(sent) == 1 {
-		s.askAlone(ctx, ses, sent[0].ask, "")
-		close(sent[0].done)
+	for _, c := range batch {
+		c.ask = s.askOf(c.key)
+		defer close(c.done)
+	}
+	if len(batch) == 1 && batch[0].live() == 1 {
+		s.askAlone(ctx, ses, batch[0].ask, now)
 		return
 	}
-	groups := alike(sent)
-	sc, keys, args := s.join(groups)
+	sc, keys, args := s.together(batch, now)
 	msg, err := s.exec(ctx, ses, "take", func(full bool) rueidis.Completed { return call(ses, sc, full, keys, args) })
 	var list []rueidis.RedisMessage
 	if err == nil {
-		if list, err = msg.ToArray(); err != nil || len(list) != len(groups)+1 {
+		if list, err = msg.ToArray(); err != nil || len(list) != len(batch)+1 {
 			err = unreadable("take")
 		}
 	}
-	for i, g := range groups {
-		for n, w := range g {
-			switch {
-			case err != nil:
-				w.ask.err = err
-			case len(g) == 1:
-				s.readPart(ctx, ses, w.ask, list[0], list[i+1])
-			default:
-				s.readShare(ctx, ses, w.ask, list[0], list[i+1], n)
-			}
-			close(w.done)
-		}
-	}
-}
-
-// readShare takes what the script said to the n-th of several who asked the same.
-// It stops with the first who is denied; who comes after is told the same.
-func (s *Store) readShare(ctx context.Context, ses *session, q *ask, head, part rueidis.RedisMessage, n int) {
-	text, err := part.ToString()
-	if err != nil || len(text) == 0 || len(text)%verdictSize != 0 {
-		s.readPart(ctx, ses, q, head, part) // an error, or boundaries that are missing: for all of them
-		return
-	}
-	now, err := head.ToString()
-	if err != nil || len(now) != nowSize {
-		q.err = unreadable("take")
-		return
-	}
-	from := min(n*verdictSize, len(text)-verdictSize)
-	q.err, q.now, q.verdicts = nil, parseNow(now), text[from:from+verdictSize]
-}
-
-// alike puts those together who ask the same of one counter, in the order in which
-// they came: the script reads and writes it once for all of them. Logs are not read
-// whole, and are asked one by one.
-func alike(batch []*waiter) [][]*waiter {
-	groups := make([][]*waiter, 0, len(batch))
-	seen := make(map[string]int, len(batch))
-	for i, w := range batch {
-		if len(w.ask.keys) > 1 || w.ask.forms == 1<<form(caudal.SlidingLog) {
-			groups = append(groups, batch[i:i+1:i+1])
+	for i, c := range batch {
+		if err != nil {
+			c.ask.err = err
 			continue
 		}
-		name := w.ask.keys[0] + w.ask.args[0]
-		if n, ok := seen[name]; ok {
-			groups[n] = append(groups[n], w)
-			continue
-		}
-		seen[name] = len(groups)
-		groups = append(groups, batch[i:i+1:i+1])
+		s.readShare(ctx, ses, c.ask, list[0], list[i+1], c.live())
 	}
-	return groups
 }
 
-// join makes one script call of several asks, each of which may be asked by several.
-func (s *Store) join(groups [][]*waiter) (sc *script, keys, args []string) {
-	forms, sizes := 0, make([]byte, 0, 2*len(groups))
-	keys, args = make([]string, 0, len(groups)), make([]string, 2, 2+len(groups))
-	for _, g := range groups {
-		w := g[0]
-		forms |= w.ask.forms
-		sizes = append(sizes, byte(len(w.ask.keys)), byte(len(g)))
-		keys = append(keys, w.ask.keys...)
-		args = append(args, w.ask.args...)
+// together makes one script call of several asks, each of which may be asked by
+// several.
+func (s *Store) together(batch []*crowd, now string) (sc *script, keys, args []string) {
+	forms, sizes := 0, make([]byte, 0, 3*len(batch))
+	keys, args = make([]string, 0, len(batch)), make([]string, 2, 2+len(batch))
+	for _, c := range batch {
+		forms |= c.ask.forms
+		sizes = append(sizes, byte(len(c.ask.keys)))
+		sizes = binary.BigEndian.AppendUint16(sizes, uint16(c.live()))
+		keys = append(keys, c.ask.keys...)
+		args = append(args, c.ask.args...)
 	}
-	args[1] = string(sizes)
+	args[0], args[1] = now, string(sizes)
 	return s.scripts.batchFor(forms), keys, args
+}
+
+// sharers holds one sharer for each of a Cluster's asks that is under way, so that
+// no node has others wait for it. The zero value is ready.
+type sharers struct {
+	mu sync.Mutex
+	m  map[string]*sharer
+}
+
+func (y *sharers) get(key []byte) *sharer {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	x := y.m[string(key)]
+	if x == nil {
+		x = new(sharer)
+		if y.m == nil {
+			y.m = make(map[string]*sharer)
+		}
+		y.m[string(key)] = x
+	}
+	x.users++
+	return x
+}
+
+func (y *sharers) put(x *sharer, key []byte) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if x.users--; x.users == 0 {
+		delete(y.m, string(key))
+	}
 }

@@ -98,6 +98,7 @@ type Store struct {
 	link       *link
 	calendar   calendars
 	sharer     sharer
+	sharers    sharers  // on a Cluster, instead
 	denials    *denials // nil when off
 	leases     *leases
 	channel    string
@@ -377,7 +378,7 @@ func (s *Store) take(ctx context.Context, at caudal.Instant, call *caudal.Call, 
 	if err != nil {
 		return err
 	}
-	parseVerdict(q.verdicts).decide(l, c, cost, q.now, rand.Uint64(), d)
+	q.verdict(0, l).decide(l, c, cost, q.now, rand.Uint64(), d)
 	if known && !d.Allowed {
 		s.denials.learn(l, c, uint64(cost), d, sent, drops)
 	}
@@ -390,21 +391,16 @@ func (s *Store) serverTime(at caudal.Instant) bool { return !s.callerTime || at.
 
 // askOne asks for one limit, again with other boundaries while the server's time
 // lies outside those that it was given.
-func (s *Store) askOne(ctx context.Context, ses *session, call *caudal.Call, c counter, t instant) (*ask, error) {
-	var buf [96]byte
-	key := s.name(c)
+func (s *Store) askOne(ctx context.Context, ses *session, call *caudal.Call, c counter, t instant) (answer, error) {
+	var buf [128]byte
 	for range maxAsks {
-		q := &ask{
-			forms: 1 << formOf(call.Limit), keys: []string{key},
-			args: []string{string(s.appendCall(buf[:0], call, uint64(call.Cost), t.wall))},
-		}
-		q, err := s.submit(ctx, ses, q, t.now)
-		if err != nil || q.verdicts != "" {
+		q, err := s.submit(ctx, ses, s.appendOne(buf[:0], c, call, t.wall), t.now)
+		if err != nil || q.answered() {
 			return q, err
 		}
 		t.wall = q.wall
 	}
-	return nil, errNoWindow("take")
+	return answer{}, errNoWindow("take")
 }
 
 // request holds what is worked out about a batch. They are pooled.

@@ -4,8 +4,8 @@
 -- KEYS     one counter per limit, request by request; limits that share a counter
 --          name it each
 -- ARGV[1]  now in microseconds, or empty: the server's time
--- ARGV[2]  two bytes per request: how many limits it has, and how many callers ask
---          the same (of several limits: 1)
+-- ARGV[2]  three bytes per request: how many limits it has, and in two how many
+--          callers ask the same
 -- ARGV[3..]  request by request: of one limit, the limit, packed as the head of its
 --          algorithm's file says. Of several, first their modes, one letter each (e
 --          enforce, s shadow, q quota; capital when the limit shares its counter
@@ -14,11 +14,12 @@
 --          with what each limit by itself charges
 --
 -- Reply: a list: now i8; then of each request a string with flags to fraction once
--- per limit, 26 bytes each, as one.lua has them; once per caller, in order, where
--- several ask the same, and only up to the first who is denied. Or an error, or a number: the
--- instant for which boundaries are missing, of several limits in a list with the
--- place of the one that lacks them; all say that this request alone has changed
--- nothing (but where the server refused to write half way).
+-- per limit, 26 bytes each, as one.lua has them; where several ask the same, either
+-- that once per caller, in order (and, if it is shorter, the last is that of all who
+-- come after); or for all of them together what crowd says below. Or an error, or a
+-- number: the instant for which boundaries are missing, of several limits in a list
+-- with the place of the one that lacks them; all say that this request alone has
+-- changed nothing (but where the server refused to write half way).
 --
 -- Why one script: between reading one counter and charging another nobody else may
 -- spend what was read; and callers who ask at the same time share the price of a
@@ -140,22 +141,121 @@ local function together(k, n, a)
   return table.concat(out)
 end
 
+-- repeated decides m callers who ask the same one after the other, each by itself.
+local function repeated(m, f, ...)
+  local out = {}
+  for i = 1, m do
+    out[i] = f(...)
+    if type(out[i]) ~= 'string' then return out[i] end
+  end
+  return table.concat(out)
+end
+
+-- plain reports whether n calls of cost 1 on a limit are as one of cost n. Not those
+-- whose denials count; nor of a queue with turns that were cancelled, or of which
+-- somebody holds a share.
+local function plain(key, p)
+  local form, cost = unpack('>BI5', p)
+  if cost ~= 1 then return false end
+  if form == 3 then return #p % 2 == 0 end
+  if form ~= 2 then return true end
+  if #p ~= 66 then return false end
+  local v = call('GET', key)
+  return not v or #v == 17
+end
+
+-- costing gives a limit's call with another cost.
+local function costing(p, n)
+  if byte(p) ~= 2 then return p:sub(1, 1) .. pack('>I5', n) .. p:sub(7) end
+  local rate, _, im, if_ = unpack('>I4I7I7I4', p, 12)
+  local m, f = 0, 0
+  if rate > 0 then m, f = span(n - 1, im, if_, rate) end
+  return p:sub(1, 1) .. pack('>I5', n) .. p:sub(7, 44) .. pack('>I7I4', m, f) .. p:sub(56)
+end
+
+-- crowd decides m callers who ask the same with cost 1, in one step. As many pass as
+-- the tightest enforced limit has room for (and the widest quota), and each limit is
+-- charged for as many of them as it has room for. Gives how many pass, and of each
+-- limit for how many it was charged; how long its state is, and what was written
+-- where more must be known to tell what each of them would have been told; what it
+-- says of the charge of them all; and, if some were not charged, what it says to one
+-- who comes after. Gives nothing where they must be asked one after the other.
+local function crowd(k, n, a, m)
+  local modes, first = 'e', a - 1
+  if n > 1 then modes, first = ARGV[a], a end
+  if modes:find('%u') then return nil end
+  local all, passing, quota = {}, m, nil
+  for i = 1, n do
+    local key, p = KEYS[k + i], ARGV[first + i]
+    if not plain(key, p) then return nil end
+    local d = { TAKES[byte(p)](now, key, costing(p, m)) }
+    if not d[1] then return refuse(d[2], n > 1 and i) end
+    local room, mode = m, byte(modes, i)
+    if d[1] ~= 5 then room = d[2] end
+    if mode == 113 then
+      if not quota or room > quota then quota = room end
+    elseif mode == 101 and room < passing then
+      passing = room
+    end
+    all[i], d.room = d, room
+  end
+  if quota and quota < passing then passing = quota end
+
+  for i = 1, n do
+    local d, key, p = all[i], KEYS[k + i], ARGV[first + i]
+    local charged = d.room
+    if charged > passing then charged = passing end
+    if charged > 0 and charged < m then
+      d = { TAKES[byte(p)](now, key, costing(p, charged)) }
+      all[i] = d
+    end
+    local form = byte(p)
+    d.state, d.charged = '', charged
+    if charged > 0 and (form == 1 or form == 5 or form == 6) then d.state = d[6] end
+    if #d.state > 16 then return nil end -- leases are out
+  end
+
+  local out = { pack('>I2', passing) }
+  for i = 1, n do
+    local d, key, p = all[i], KEYS[k + i], ARGV[first + i]
+    local say, after = '', ''
+    if d.charged > 0 then
+      write(key, d[6], d[7])
+      say = pack('>BI5i8i8I4', d[1], d[2], d[3], d[4], d[5])
+    end
+    if d.charged < m then
+      local flags, remaining, x, reset, frac, _, fresh = TAKES[byte(p)](now, key, p)
+      if flags % 2 == 1 then
+        flags, remaining, x, reset, frac, _, fresh = TAKES[byte(p)](now, key, p, true)
+      end
+      if d.charged == 0 then write(key, nil, fresh) end
+      after = pack('>BI5i8i8I4', flags, remaining, x, reset, frac)
+    end
+    out[i + 1] = pack('>I2B', d.charged, #d.state) .. d.state .. say .. after
+  end
+  return table.concat(out)
+end
+
 local replies, k, a, sizes = { pack('>i8', now) }, 0, 3, ARGV[2]
-for i = 1, #sizes / 2 do
-  local n, asked, ok, reply = byte(sizes, 2 * i - 1), byte(sizes, 2 * i), nil, nil
-  if n == 1 then
-    if asked > 1 then
+for i = 1, #sizes / 3 do
+  local n, asked = unpack('>BI2', sizes, 3 * i - 2)
+  local ok, reply = true, nil
+  if asked > 1 then ok, reply = pcall(crowd, k, n, a, asked) end
+  if ok and type(reply) == 'string' then
+    reply = { reply }
+  elseif ok and not reply then
+    if n > 1 then
+      ok, reply = pcall(repeated, asked, together, k, n, a)
+    elseif asked > 1 and byte(ARGV[a]) ~= 4 then
       ok, reply = pcall(same, KEYS[k + 1], ARGV[a], asked)
       call = ask
     else
-      ok, reply = pcall(single, KEYS[k + 1], ARGV[a])
+      ok, reply = pcall(repeated, asked, single, KEYS[k + 1], ARGV[a])
     end
-    a = a + 1
-  else
-    ok, reply = pcall(together, k, n, a)
-    if ARGV[a]:find('%u') then a = a + n end
-    a = a + 1 + n
   end
+  if n > 1 and ARGV[a]:find('%u') then a = a + n end
+  a = a + 1
+  if n > 1 then a = a + n end
   if not ok and type(reply) ~= 'table' then reply = redis.error_reply(tostring(reply)) end
   replies[i + 1] = reply
   k = k + n
