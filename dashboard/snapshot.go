@@ -112,6 +112,8 @@ type Rule struct {
 	// Rates are means of the last ten seconds, and Last is the last second.
 	Rates Rates  `json:"rates"`
 	Last  Counts `json:"last"`
+	// Waiting is how many calls this process holds until their turn in a leaky_bucket.
+	Waiting int64 `json:"waiting,omitempty"`
 	// NearLimit is about how many keys have less than a fifth left.
 	NearLimit int `json:"near_limit"`
 	// FalsePositives are likely ones since the start, by kind.

@@ -108,9 +108,9 @@ func printStatus(w io.Writer, s *dashboard.Snapshot) error {
 	}
 	fmt.Fprintf(w, "store %s\n\n", store)
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "RULE\tLIMIT\tMODE\tALLOWED/S\tDENIED/S\tSHADOW/S\tNEAR")
+	fmt.Fprintln(table, "RULE\tLIMIT\tMODE\tALLOWED/S\tDENIED/S\tSHADOW/S\tWAITING\tNEAR")
 	for _, r := range s.Rules {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f\t%.1f\t%.1f\t%d\n", r.Name, r.Words, r.Mode, r.Rates.Allowed, r.Rates.Denied, r.Rates.Shadow, r.NearLimit)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f\t%.1f\t%.1f\t%d\t%d\n", r.Name, r.Words, r.Mode, r.Rates.Allowed, r.Rates.Denied, r.Rates.Shadow, r.Waiting, r.NearLimit)
 	}
 	if len(s.Concurrencies) > 0 {
 		fmt.Fprintln(table, "\nAT ONCE\tLIMIT\tMODE\tUNDER WAY\tALLOWED\tDENIED\tSHADOW")

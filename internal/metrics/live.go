@@ -23,6 +23,8 @@ type Live struct {
 	Total map[string]uint64
 	// Rates are means per second over the last ten seconds.
 	Allowed, Denied, ShadowDenied float64
+	// Waiting is how many calls are held here until their turn in a leaky bucket.
+	Waiting int64
 	// NearLimit is about how many keys had less than a fifth of the limit left, in
 	// the last one to two minutes.
 	NearLimit int
@@ -43,7 +45,7 @@ func (m *Metrics) Live() []Live {
 	all := m.table.Load().all
 	lives := make([]Live, 0, len(all))
 	for _, c := range all {
-		l := Live{Domain: c.domain, Rule: c.rule, Limit: c.limit, Total: make(map[string]uint64, len(outcomes))}
+		l := Live{Domain: c.domain, Rule: c.rule, Limit: c.limit, Total: make(map[string]uint64, len(outcomes)), Waiting: m.queues.waiting(series{c.domain, c.rule})}
 		for i, outcome := range outcomes {
 			l.Total[outcome] = c.all(i)
 		}

@@ -72,6 +72,16 @@ func (m *Metrics) Waiting(domain string, l *caudal.Compiled, change int) {
 	m.queues.of(series{domain, l.Name()}).Add(int64(change))
 }
 
+// waiting tells how many wait in a queue; 0 where there is none.
+func (q *queues) waiting(name series) int64 {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if n := q.all[name]; n != nil {
+		return n.Load()
+	}
+	return 0
+}
+
 func (q *queues) collect(out chan<- prometheus.Metric) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()

@@ -135,7 +135,7 @@ var modeNames = map[caudal.Mode]string{caudal.Enforce: "enforce", caudal.Shadow:
 // ruleOf shows one rule, and adds it to the whole.
 func (s *Server) ruleOf(l *metrics.Live, shot *dashboard.Snapshot) dashboard.Rule {
 	r := dashboard.Rule{ID: ruleID(l.Domain, l.Rule), Domain: l.Domain, Name: l.Rule, Mode: modeNames[caudal.Enforce],
-		Rates: dashboard.Rates{Allowed: l.Allowed, Denied: l.Denied, Shadow: l.ShadowDenied}, NearLimit: l.NearLimit,
+		Rates: dashboard.Rates{Allowed: l.Allowed, Denied: l.Denied, Shadow: l.ShadowDenied}, NearLimit: l.NearLimit, Waiting: l.Waiting,
 		FalsePositives: l.FalsePositives}
 	if l.Limit != nil && l.Limit.Compiled != nil {
 		limit := l.Limit.Compiled.Limit()
