@@ -21,8 +21,8 @@ func wrap(d interface{ Decide(*http.Request) *Outcome }, next http.Handler) http
 		w = serveHolding(o, w)
 		slot, ok := o.Admit(r.Context(), o.shedding)
 		if !ok {
+			defer o.Release() // also when the writer panics: permits would be renewed for ever
 			o.Refuse(w, r)
-			o.Release()
 			return
 		}
 		next := next
