@@ -23,21 +23,17 @@ type checkOptions struct {
 func newCheck(s Streams) *cobra.Command {
 	o := checkOptions{rule: rule.Options{ForAttributes: true}}
 	cmd := &cobra.Command{
-		Use:   "check PATH...",
+		Use:   "check [PATH...]",
 		Short: "Say whether rules load, what they mean, and what to think twice about",
 		Long: `It reads rule files, or directories of them, as serve would: all at once. It prints every mistake
 with its place and how to mend it; or each limit in words with the most that it can let through in one
-period, and what works but is probably not what its author wishes. What can match depends on settings: it reads
-them as serve would, from caudal.yaml and the environment.`,
+period, and what works but is probably not what its author wishes. What can match depends on settings: it
+reads them as serve would, from caudal.yaml and the environment. Without PATH it checks the rules that they
+name.`,
 		Example: `  caudal check rules/
   caudal check --strict rules/          # in CI: warnings fail, too
-  caudal check --json rules.yaml`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return nil
-			}
-			return usagef("name a rule file or a directory of them, such as caudal check rules/", "no path to check")
-		},
+  caudal check --json rules.yaml
+  caudal check                          # the rules that caudal.yaml names`,
 		RunE: func(_ *cobra.Command, args []string) error { return check(s, o, args) },
 	}
 	flags := cmd.Flags()
@@ -52,6 +48,12 @@ func check(s Streams, o checkOptions, paths []string) error {
 	served, err := asServed(o.served, s.Environ, &o.rule)
 	if err != nil {
 		return err
+	}
+	if len(paths) == 0 {
+		paths = served.Rules
+	}
+	if len(paths) == 0 {
+		return usagef("name a rule file or a directory of them, such as caudal check rules/", "no path to check")
 	}
 	set, warnings, err := o.rule.Load(paths...)
 	if err == nil && sameFiles(paths, served.Rules) {

@@ -33,7 +33,7 @@ type explainOptions struct {
 func newExplain(s Streams) *cobra.Command {
 	o := explainOptions{rule: rule.Options{ForAttributes: true}}
 	cmd := &cobra.Command{
-		Use:   "explain --rules PATH METHOD URL",
+		Use:   "explain METHOD URL",
 		Short: "Say which limits apply to a request, and why",
 		Long: `It walks the rules as serve would: which branches, which descriptor was chosen at each level, which
 siblings lost and why; then each limit that applies, with its worst case and whose calls share its
@@ -45,7 +45,7 @@ caudal.yaml and the environment.`,
 		RunE: func(_ *cobra.Command, args []string) error { return explain(s, o, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.rules, "rules", nil, "a rule file, or a directory of them, at `PATH`; can be repeated")
+	flags.StringArrayVar(&o.rules, "rules", nil, "a rule file, or a directory of them, at `PATH`; can be repeated (default those of the settings)")
 	flags.StringVar(&o.domain, "domain", "", "the domain `NAME`, when the rules hold several")
 	flags.StringArrayVar(&o.headers, "header", nil, "a `HEADER` of the request, such as 'X-API-Key: k'; can be repeated")
 	flags.StringVar(&o.ip, "ip", "", "the client's `ADDRESS`")
@@ -58,13 +58,16 @@ caudal.yaml and the environment.`,
 }
 
 func explain(s Streams, o explainOptions, args []string) error {
-	if len(o.rules) == 0 {
-		return usagef("name a rule file or a directory, such as --rules rules/", "no rules to explain")
-	}
 	var req *described
 	settings, err := asServed(o.served, s.Environ, &o.rule)
 	if err != nil {
 		return err
+	}
+	if len(o.rules) == 0 {
+		o.rules = settings.Rules
+	}
+	if len(o.rules) == 0 {
+		return usagef("name a rule file or a directory, such as --rules rules/", "no rules to explain")
 	}
 	switch {
 	case len(o.descriptors) > 0 && (len(args) > 0 || len(o.headers)+len(o.attributes) > 0 || o.ip != ""):

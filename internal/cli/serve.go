@@ -3,8 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -72,7 +74,12 @@ func runServe(ctx context.Context, flags *settingFlags, s Streams) error {
 	if file != "" {
 		log.Info("settings read", "file", file)
 	}
-	return run(ctx, settings.Config, serve.Deps{Logger: log, Version: versionOf(s)}, nil)
+	err = run(ctx, settings.Config, serve.Deps{Logger: log, Version: versionOf(s)}, nil)
+	if settings.Compat && errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(err.Error(), "rule: ") {
+		return &failure{exitFailed, strings.TrimPrefix(err.Error(), "rule: "),
+			"rules are looked for where RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY say, as the reference service does; or name them with --rules"}
+	}
+	return err
 }
 
 // run keeps a server until a signal ends it. started, if any, is called when it

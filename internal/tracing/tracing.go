@@ -27,8 +27,8 @@ type Options struct {
 	Version string
 	// Store is the kind of the store, such as memory or redis.
 	Store string
-	// Logger is told when spans cannot be sent, at most once a minute. Default
-	// slog.Default().
+	// Logger is told that traces are on, and when spans cannot be sent, at most once
+	// a minute. Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -74,6 +74,11 @@ func New(o Options) (*Tracing, error) {
 		o.Logger.Warn("traces: the resource is not as the environment says", "error", err)
 	}
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about), sdk.WithRawSpanLimits(spanLimits))
+	protocol := "http/protobuf"
+	if how == overGRPC {
+		protocol = "grpc"
+	}
+	o.Logger.Info("traces are on", "protocol", protocol) // not where to: the address may hold a secret
 	return &Tracing{provider: provider, tracer: provider.Tracer(scope), store: attribute.String("caudal.store", o.Store)}, nil
 }
 
