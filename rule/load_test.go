@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/rule"
 )
 
@@ -150,5 +151,24 @@ func TestDefaultDomain(t *testing.T) {
 	}
 	if _, err := new(rule.Set).Default(); err == nil {
 		t.Error("Default of the zero Set = no error, want one")
+	}
+}
+
+// TestFlags: templates write True, and files of the reference may say yes and on.
+func TestFlags(t *testing.T) {
+	for word, want := range map[string]string{"true": "both", "True": "both", "TRUE": "both", "False": "both", "yes": "compat", "On": "compat",
+		"off": "compat", "tRue": "none", `"true"`: "none", "1": "none", "null": "none"} {
+		text := "domain: d\ndescriptors:\n- {key: k, shadow_mode: " + word + ", rate_limit: {unit: day, requests_per_unit: 1}}\n"
+		for _, compat := range []bool{false, true} {
+			set, _, err := rule.Options{CompatEnvoy: compat}.Parse("f.yaml", []byte(text))
+			if ok := want == "both" || want == "compat" && compat; ok != (err == nil) {
+				t.Errorf("shadow_mode: %s, compat %t: %v, want loaded %t", word, compat, err, ok)
+				continue
+			}
+			on := strings.ContainsAny(word, "tTyn") && !strings.HasPrefix(word, "F") // true, yes, On
+			if err == nil && (set.Limits()[0].Mode == caudal.Shadow) != on {
+				t.Errorf("shadow_mode: %s is %v, want on %t", word, set.Limits()[0].Mode, on)
+			}
+		}
 	}
 }

@@ -110,11 +110,26 @@ func (r *reader) factor(f field) (float64, bool) {
 	return v, true
 }
 
-// flag reads true or false.
+// flag reads true or false, in the letter cases of YAML. Other words are refused, for
+// YAML 1.2 takes yes and on for text; the reference does not, and a file that it loads
+// must load.
 func (r *reader) flag(f field) (value, ok bool) {
 	n := f.value
-	if n.Kind == yaml.ScalarNode && n.Style == 0 && (n.Value == "true" || n.Value == "false") {
-		return n.Value == "true", true
+	if n.Kind == yaml.ScalarNode && n.Style == 0 {
+		switch n.Value {
+		case "true", "True", "TRUE":
+			return true, true
+		case "false", "False", "FALSE":
+			return false, true
+		}
+		if r.opts.CompatEnvoy {
+			switch strings.ToLower(n.Value) {
+			case "y", "yes", "on":
+				return true, true
+			case "n", "no", "off":
+				return false, true
+			}
+		}
 	}
 	r.fail(n, f.path, "write true or false", "%s where true or false is wanted", nodeWords(n))
 	return false, false

@@ -65,6 +65,9 @@ func runServe(ctx context.Context, flags *settingFlags, s Streams) error {
 		return err
 	}
 	log := newLogger(s.Err, settings)
+	// What libraries print by themselves, such as net/http of an upstream that talks out
+	// of turn, is a line of this log too, and not raw text between lines of JSON.
+	slog.SetDefault(log)
 	if len(ignored) > 0 {
 		log.Warn("names of the environment that mean nothing here", "names", ignored)
 	}
