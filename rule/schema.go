@@ -152,6 +152,14 @@ func (s *keySpecs) find(name string) (keySpec, bool) {
 	return keySpec{}, false
 }
 
+// otherFiles say what a file is that was taken for one of rules, by a key of it.
+var otherFiles = map[string]string{
+	"tests":    "this is a file of tests: run it with caudal test",
+	"rules":    "tests and settings of the server name their rules; a file of rules holds them",
+	"upstream": "this is a file of settings: give it to --config",
+	"routes":   "this is a file of settings: give it to --config",
+}
+
 // hint says what the author of an unknown key probably meant: a near miss of a
 // key that belongs here, or a key that belongs elsewhere.
 func (s *keySpecs) hint(name string) string {
@@ -163,6 +171,9 @@ func (s *keySpecs) hint(name string) string {
 	}
 	if near := nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
+	}
+	if hint := otherFiles[name]; s == fileKeys && hint != "" {
+		return hint
 	}
 	if s == concurrencyKeys && name == "accuracy" {
 		return "leave it out: a permit is held while its call runs, so it cannot be handed out ahead in a batch"

@@ -132,6 +132,7 @@ func TestStrictReading(t *testing.T) {
 		{"", "x:1:1: this is not YAML: the file is empty"},
 		{"tests: [", "x:1:1: this is not YAML"},
 		{"a: 1\n", `x:1:1: unknown key "a"`},
+		{"domain: d\ndescriptors: []\n", `unknown key "descriptors" (this is a file of rules: give it to caudal check`},
 		{"tests: [{name: n, steps: [{request: {path: /}, exepct: allowed}]}]\n", `unknown key "exepct" (did you mean expect?)`},
 		{"domain: d\n", "x:1:1: the file has no tests"},
 		{"tests: []\n", "x:1:8: tests: the list is empty"},

@@ -33,6 +33,8 @@ func (r *reader) mapping(n *yaml.Node, path string, known ...string) map[string]
 			hint := "use " + strings.Join(known, ", ")
 			if near := spell.Nearest(key.Value, known); near != "" {
 				hint = "did you mean " + near + "?"
+			} else if key.Value == "descriptors" {
+				hint = "this is a file of rules: give it to caudal check; its tests are in a file that ends in _test.yaml"
 			}
 			r.fail(key, path, hint, "unknown key %q", key.Value)
 		case fs[key.Value] != nil:
