@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -20,6 +21,7 @@ const (
 	maxKeys     = 256
 	maxCallers  = 1024
 	maxAlike    = 512 // callers of one crowd
+	maxYields   = 4   // how often those who are ready are let join
 )
 
 // shareTimeout bounds how long a script call that several callers wait for may
@@ -33,7 +35,8 @@ const shareTimeout = 5 * time.Second
 type sharer struct {
 	mu       sync.Mutex
 	underWay int
-	starting bool // somebody has a place and is about to ask
+	joined   atomic.Int64 // how often somebody asked
+	starting bool         // somebody has a place and is about to ask
 	waiting  []*crowd
 	open     map[string]*crowd // those that may be joined, by what they ask
 	users    int               // of one in sharers
@@ -88,8 +91,7 @@ func (s *Store) submit(ctx context.Context, ses *session, key []byte, now string
 	}
 	c, i, start := x.join(ses, key)
 	if start {
-		// Who is ready to ask may join. If nobody is, this returns at once.
-		runtime.Gosched()
+		x.letJoin()
 		batch := x.start(c)
 		if isAlone(batch, c) {
 			q := s.askOf(c.key)
@@ -128,6 +130,7 @@ func (x *sharer) join(ses *session, key []byte) (c *crowd, i int, start bool) {
 		x.waiting = append(x.waiting, c)
 	}
 	c.n++
+	x.joined.Add(1)
 	if x.underWay < maxUnderWay && !x.starting {
 		x.underWay++
 		x.starting = true
@@ -137,6 +140,15 @@ func (x *sharer) join(ses *session, key []byte) (c *crowd, i int, start bool) {
 		c.done = make(chan struct{})
 	}
 	return c, c.n - 1, false
+}
+
+// letJoin lets those join who are ready to run and about to ask: often all who were
+// woken by the last answer. It does not wait: if nobody is, it comes back at once.
+func (x *sharer) letJoin() {
+	for joined, i := int64(-1), 0; joined != x.joined.Load() && i < maxYields; i++ {
+		joined = x.joined.Load()
+		runtime.Gosched()
+	}
 }
 
 // start gives who go with the caller of this crowd who has a place for a script
@@ -179,8 +191,10 @@ func (s *Store) ask(x *sharer, batch []*crowd) {
 		return
 	}
 	work := func() {
-		for ; batch != nil; batch = x.take() {
+		for batch != nil {
 			s.askShared(batch, "")
+			x.letJoin()
+			batch = x.take()
 		}
 	}
 	if !s.link.background(work) {

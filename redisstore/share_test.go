@@ -300,3 +300,48 @@ func TestManyWaitersOnACluster(t *testing.T) {
 		t.Errorf("%d sharers are left when nothing is under way", len(s.sharers.m))
 	}
 }
+
+// Never one too many: hundreds of callers of two instances, with lists of one and of
+// two limits, are let through as often as there is room, and no two are told that the
+// same remains.
+func TestCrowdsNeverAboveTheLimit(t *testing.T) {
+	r := redistest.Start(t)
+	const limit, callers, each = 700, 128, 8
+	for _, limits := range [][]caudal.Limit{
+		{caudal.PerDay(limit)}, {caudal.Per(limit, caudal.Year).WithBurst(limit)}, {caudal.PerDay(1).WithQueue(limit-1, 0)},
+		{caudal.PerDay(limit).With(caudal.FixedWindow)}, {caudal.PerDay(limit).With(caudal.SlidingWindow)}, {caudal.PerDay(limit).With(caudal.SlidingLog)},
+		{caudal.PerDay(limit).With(caudal.SlidingLog), caudal.PerDay(2 * limit).With(caudal.SlidingWindow)},
+	} {
+		prefix := limits[0].String() + strings.Repeat("+", len(limits)) + ":"
+		stores := []*Store{opened(t, r.URL(), Options{Prefix: prefix}), opened(t, r.URL(), Options{Prefix: prefix})}
+		var calls []caudal.Call
+		for _, l := range limits {
+			calls = append(calls, caudal.Call{Limit: compiled(t, l, l.String()), Key: []byte("hot"), Cost: 1})
+		}
+		var mu sync.Mutex
+		told, denied := map[uint64]int{}, 0
+		var wg sync.WaitGroup
+		for c := range 2 * callers {
+			wg.Go(func() {
+				for range each {
+					out := make([]caudal.Decision, len(calls))
+					if err := stores[c%2].Take(context.Background(), caudal.Instant{}, append([]caudal.Call(nil), calls...), out); err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if caudal.Judge(calls, out).Allowed {
+						told[out[0].Remaining]++
+					} else {
+						denied++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if len(told) != limit || denied != 2*callers*each-limit {
+			t.Errorf("%v: %d different remainders, %d denied; want %d and %d", limits, len(told), denied, limit, 2*callers*each-limit)
+		}
+	}
+}

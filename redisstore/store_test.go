@@ -34,6 +34,7 @@ func TestStoreCluster(t *testing.T) {
 	c := redistest.StartCluster(t)
 	opts := suite
 	opts.SplitBatches = true
+	opts.Traces = 8 // the scripts are those of TestStore, where more are played
 	storetest.Run(t, func(t *testing.T, clock caudal.Clock) caudal.Store {
 		return open(t, c.URL(), redisstore.Options{Prefix: freshPrefix(), CallerTime: true, Clock: clock})
 	}, opts)
