@@ -135,10 +135,16 @@ func limitsOf(key string) int { return int(key[0]) }
 
 // askOf makes an ask of what appendAsk says.
 func (s *Store) askOf(key string) *ask {
+	q := new(ask)
+	s.fill(q, key)
+	return q
+}
+
+func (s *Store) fill(q *ask, key string) {
 	n, b := limitsOf(key), key[1:]
-	q := &ask{keys: make([]string, n), args: make([]string, 0, 1+n)}
+	q.keys = make([]string, n)
 	if n > 1 {
-		q.args = append(q.args, "")
+		q.args = append(make([]string, 0, 1+n), "")
 	}
 	var buf [64]byte
 	modes, alone := buf[:0], make([]string, 0, 4)
@@ -161,7 +167,6 @@ func (s *Store) askOf(key string) *ask {
 	if shared {
 		q.args = append(q.args, alone...)
 	}
-	return q
 }
 
 // command builds the script call for an ask by itself.

@@ -51,6 +51,7 @@ type crowd struct {
 	left []int // the places of those who left before it was sent
 	sent bool
 
+	own  ask
 	ask  *ask          // when done is closed
 	done chan struct{} // nil while nobody waits for it
 }
@@ -94,10 +95,10 @@ func (s *Store) submit(ctx context.Context, ses *session, key []byte, now string
 		x.letJoin()
 		batch := x.start(c)
 		if isAlone(batch, c) {
-			q := s.askOf(c.key)
-			s.askAlone(ctx, ses, q, "")
+			s.fill(&c.own, c.key)
+			s.askAlone(ctx, ses, &c.own, "")
 			s.next(x)
-			return answer{q, 0}, q.err
+			return answer{&c.own, 0}, c.own.err
 		}
 		s.ask(x, batch)
 	}
@@ -247,7 +248,8 @@ func (s *Store) askShared(batch []*crowd, now string) {
 	ctx, cancel := context.WithTimeout(s.link.ctx, shareTimeout)
 	defer cancel()
 	for _, c := range batch {
-		c.ask = s.askOf(c.key)
+		c.ask = &c.own
+		s.fill(c.ask, c.key)
 		defer close(c.done)
 	}
 	if len(batch) == 1 && batch[0].live() == 1 {

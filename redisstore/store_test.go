@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"os"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,16 @@ var prefixes atomic.Int64
 func freshPrefix() string { return "t" + strconv.FormatInt(prefixes.Add(1), 10) + ":" }
 
 // Lua's numbers are exact up to 2^53 microseconds since 1970.
-var suite = storetest.Options{OneTimeline: true, OwnClock: true, ExactUntil: time.UnixMicro(1 << 53)}
+var suite = storetest.Options{OneTimeline: true, OwnClock: true, ExactUntil: time.UnixMicro(1 << 53), Traces: traces()}
+
+// traces is how many random traces each algorithm plays: each call is a round trip,
+// and the model is slow under the race detector.
+func traces() int {
+	if os.Getenv("CAUDAL_SOAK") != "" {
+		return 200
+	}
+	return 10
+}
 
 // The suite passes on a single server.
 func TestStore(t *testing.T) {
@@ -34,7 +44,7 @@ func TestStoreCluster(t *testing.T) {
 	c := redistest.StartCluster(t)
 	opts := suite
 	opts.SplitBatches = true
-	opts.Traces = 8 // the scripts are those of TestStore, where more are played
+	opts.Traces /= 2 // the scripts are those of TestStore, where more are played
 	storetest.Run(t, func(t *testing.T, clock caudal.Clock) caudal.Store {
 		return open(t, c.URL(), redisstore.Options{Prefix: freshPrefix(), CallerTime: true, Clock: clock})
 	}, opts)
