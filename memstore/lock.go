@@ -46,7 +46,7 @@ func (l *lock) wait() {
 			n++
 			runtime.Gosched()
 		default:
-			time.Sleep(20 * time.Microsecond)
+			nap(20 * time.Microsecond)
 		}
 		if l.held.Load() == 0 && l.held.CompareAndSwap(0, 1) {
 			return
