@@ -109,12 +109,27 @@ func (g *group) addWildcard(n *node) {
 	if g.prefixes == nil {
 		g.prefixes = &trie{}
 	}
-	n.coveredBy = g.prefixes.find(n.match.prefix)
+	n.coveredBy = g.coverOf(n)
 	if !n.match.onlyPrefix() {
 		g.patterns = append(g.patterns, n)
 		return
 	}
 	g.prefixes.insert(n.match.prefix, n)
+}
+
+// coverOf gives the wildcard among those so far that matches all that n would, if
+// there is one. A pattern covers another when it matches its text: a star of the other
+// can only be taken in by a star.
+func (g *group) coverOf(n *node) *node {
+	if first := g.prefixes.find(n.match.prefix); first != nil {
+		return first
+	}
+	for _, earlier := range g.patterns[:min(len(g.patterns), manyPatterns)] {
+		if earlier.match.match(n.value) {
+			return earlier
+		}
+	}
+	return nil
 }
 
 // pick gives the descriptor that a text chooses, or nil.

@@ -32,6 +32,7 @@ func lint(d *Domain, opts *Options) []Warning {
 	l.concurrencyLints()
 	l.queues()
 	l.twice()
+	l.replaceEachOther()
 	l.tree(&d.root)
 	return l.warnings
 }

@@ -1,6 +1,7 @@
 package rule_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,11 @@ func TestWarnings(t *testing.T) {
 		{"large log", "  - {key: remote_address, rate_limit: {unit: day, requests_per_unit: 100000, algorithm: sliding_log}}\n", "sliding-log-memory"},
 		{"small bucket on login", "  - {key: path, value: /login, descriptors: [{key: remote_address, rate_limit: {unit: minute, requests_per_unit: 5}}]}\n", "note shared-address-login token-bucket-login"},
 		{"covered wildcard", "  - {key: path, value: /api/*}\n  - {key: path, value: /api/admin/*}\n  - {key: path, value: /ap*}\n", "never-matches"},
+		{"replaced by turns", "  - {key: plan, value: a, descriptors: [{key: remote_address, rate_limit: {name: A, unit: second, requests_per_unit: 5, algorithm: sliding_log, replaces: [{name: B}]}}]}\n  - {key: plan, value: b, descriptors: [{key: remote_address, rate_limit: {name: B, unit: second, requests_per_unit: 5, algorithm: sliding_log, replaces: [{name: A}]}}]}\n", "replace-each-other"},
+		{"replaced in a ring", "  - {key: plan, value: a, descriptors: [{key: remote_address, rate_limit: {name: A, unit: second, requests_per_unit: 5, algorithm: sliding_log, replaces: [{name: B}]}}]}\n  - {key: plan, value: b, descriptors: [{key: remote_address, rate_limit: {name: B, unit: second, requests_per_unit: 5, algorithm: sliding_log, replaces: [{name: C}]}}]}\n  - {key: plan, value: c, descriptors: [{key: remote_address, rate_limit: {name: C, unit: second, requests_per_unit: 5, algorithm: sliding_log, replaces: [{name: A}]}}]}\n", "replace-each-other"},
+		{"replaced in a line", "  - {key: plan, value: a, descriptors: [{key: remote_address, rate_limit: {name: A, unit: second, requests_per_unit: 5, algorithm: sliding_log, replaces: [{name: B}]}}]}\n  - {key: plan, value: b, descriptors: [{key: remote_address, rate_limit: {name: B, unit: second, requests_per_unit: 5, algorithm: sliding_log, replaces: [{name: C}]}}]}\n", ""},
+		{"covered by stars elsewhere", "  - {key: path, value: '*/a*'}\n  - {key: path, value: '*/x/ab*c'}\n", "never-matches"},
+		{"stars that only overlap", "  - {key: path, value: '*/ab*'}\n  - {key: path, value: '*/a*b'}\n  - {key: path, value: '*/a*'}\n", ""},
 		{"two queues", "  - {key: path, value: /a*, rate_limit: {unit: second, requests_per_unit: 50, algorithm: leaky_bucket, queue: 9}}\n" +
 			"  - {key: host, value: h, rate_limit: {unit: second, requests_per_unit: 50, algorithm: leaky_bucket, queue: 9}}\n", "queues-meet"},
 		{"two queues of one key", "  - {key: path, value: /a*, rate_limit: {unit: second, requests_per_unit: 50, algorithm: leaky_bucket, queue: 9}}\n" +
@@ -98,7 +104,7 @@ func TestWarnings(t *testing.T) {
 func manyPatterns() string {
 	var b strings.Builder
 	for i := range 101 {
-		b.WriteString("  - {key: host, value: \"*" + strings.Repeat("x", i+1) + "\"}\n")
+		fmt.Fprintf(&b, "  - {key: host, value: \"*.%03d\"}\n", i)
 	}
 	return b.String()
 }
