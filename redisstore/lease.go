@@ -60,6 +60,7 @@ type leases struct {
 	max    int64
 	count  atomic.Int64
 	going  atomic.Int64 // on their way back
+	ending atomic.Bool  // nothing is asked for any more
 	closed atomic.Bool
 	shards [leaseShards]leaseShard
 }
@@ -143,7 +144,7 @@ func (x *leases) spend(h keyhash.Hash, l *caudal.Compiled, cost uint64, now caud
 	le.spent += cost
 	le.demand += cost
 	le.used = now.Mono
-	if low = le.left < le.low && !le.asking && now.Mono >= le.pause; low {
+	if low = le.left < le.low && !le.asking && now.Mono >= le.pause && !x.ending.Load(); low {
 		le.asking = true
 	}
 	le.decide(l, now, d)
@@ -200,7 +201,7 @@ func (x *leases) begin(h keyhash.Hash, l *caudal.Compiled, c counter, cost uint6
 	le := sh.m[h]
 	if le == nil {
 		since, hot := sh.watch(h, now)
-		if !hot || x.count.Load() >= x.max || x.closed.Load() {
+		if !hot || x.count.Load() >= x.max || x.ending.Load() {
 			return nil
 		}
 		le = &lease{limit: l, counter: c, since: since, demand: hotCalls * cost}
@@ -212,7 +213,7 @@ func (x *leases) begin(h keyhash.Hash, l *caudal.Compiled, c counter, cost uint6
 	}
 	le.demand += cost
 	le.used = now.Mono
-	if le.asking || now.Mono < le.pause && le.of(l) {
+	if le.asking || x.ending.Load() || now.Mono < le.pause && le.of(l) {
 		return nil
 	}
 	le.asking = true
@@ -321,6 +322,9 @@ func (x *leases) sweep(now caudal.Instant, all bool) (back, again []*wanted) {
 			old := now.Mono-le.asked > leaseLife.Microseconds()/2
 			want := le.wants(now)
 			switch {
+			case le.asking && all: // what comes counts until it ends
+				delete(sh.m, h)
+				x.count.Add(-1)
 			case le.asking:
 			case idle, old && want < leaseLeast:
 				if w := le.ask(h, le.limit, true, now); w.back+w.spent > 0 {
@@ -330,7 +334,7 @@ func (x *leases) sweep(now caudal.Instant, all bool) (back, again []*wanted) {
 				}
 				delete(sh.m, h)
 				x.count.Add(-1)
-			case old && le.left+le.spent > 0:
+			case old && le.left+le.spent > 0 && !x.ending.Load():
 				le.asking = true
 				again = append(again, le.ask(h, le.limit, le.left > 2*want, now))
 			}
@@ -344,6 +348,22 @@ func (x *leases) sweep(now caudal.Instant, all bool) (back, again []*wanted) {
 func (x *leases) close(now caudal.Instant) (back, again []*wanted) {
 	x.closed.Store(true)
 	return x.sweep(now, true)
+}
+
+// asked reports whether some lease is being asked about.
+func (x *leases) asked() bool {
+	for i := range x.shards {
+		sh := &x.shards[i]
+		sh.mu.Lock()
+		for _, le := range sh.m {
+			if le.asking {
+				sh.mu.Unlock()
+				return true
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return false
 }
 
 // void forgets leases without giving them back, as after a reset, or when the

@@ -198,6 +198,10 @@ func containsAny(s, chars string) bool {
 // Close gives back what is leased, ends the connections and waits for what runs in
 // the background. Calls after it return caudal.ErrClosed.
 func (s *Store) Close() error {
+	s.leases.ending.Store(true)
+	for end := time.Now().Add(returnWait); s.leases.asked() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond) // what is on its way goes back too
+	}
 	back, _ := s.leases.close(s.clock.Now())
 	s.returnLeases(context.Background(), back)
 	s.link.close()
