@@ -57,10 +57,13 @@ func (g *Gateway) hurry(w http.ResponseWriter, r *http.Request) {
 // send its body (Expect: 100-continue) and never got it: nobody knows whether it will
 // still send it. net/http does so by itself, but for a body that is watched.
 func (b *watchedBody) spare(r *http.Request, h http.Header) {
-	if b != nil && r.ProtoMajor == 1 && !b.asked.Load() && strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
+	if b != nil && r.ProtoMajor == 1 && !b.asked.Load() && asksFirst(r) {
 		h.Set("Connection", "close")
 	}
 }
+
+// asksFirst reports whether a client waits for leave to send its body.
+func asksFirst(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Expect"), "100-continue") }
 
 type watchedBody struct {
 	io.ReadCloser

@@ -95,6 +95,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.body = boundBody(w, r, c.route.MaxBody, body)
 	c.writer = clientWriter{ResponseWriter: w, patience: patience{bound: send, client: w, giveUp: stopWriting}}
+	c.writer.continues = c.body != nil && asksFirst(r)
 	if c.route.Limits != nil && !c.route.exempts(r) {
 		o := c.route.decide(r)
 		defer o.Release()

@@ -81,9 +81,10 @@ func stopWriting(c *http.ResponseController) { _ = c.SetWriteDeadline(past) }
 // the limits say to its headers.
 type clientWriter struct {
 	http.ResponseWriter
-	limits   *httplimit.Outcome // nil when nothing limits the call
-	patience patience
-	begun    bool
+	limits    *httplimit.Outcome // nil when nothing limits the call
+	patience  patience
+	begun     bool
+	continues bool // net/http itself says 100 Continue when the body is asked for
 }
 
 // unwatched is what net/http takes without waiting for the client: its buffer.
@@ -93,6 +94,9 @@ const unwatched = 4 << 10
 // that they meet the upstream's own, and do not go out with its 1xx responses. It
 // also keeps net/http from guessing the type of a response that has none.
 func (w *clientWriter) WriteHeader(status int) {
+	if status == http.StatusContinue && w.continues {
+		return // the upstream's; the client would have two
+	}
 	if status >= 200 {
 		h := w.Header()
 		if w.limits != nil {
