@@ -63,7 +63,9 @@ func (b *watchedBody) spare(r *http.Request, h http.Header) {
 }
 
 // asksFirst reports whether a client waits for leave to send its body.
-func asksFirst(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Expect"), "100-continue") }
+func asksFirst(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Expect"), "100-continue")
+}
 
 type watchedBody struct {
 	io.ReadCloser
