@@ -18,17 +18,20 @@ import (
 func (o *Options) load(ctx context.Context, t *tally, rate int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	start := time.Now()
 	callers := make([]*caller, o.Callers)
-	var all sync.WaitGroup
 	for i := range callers {
 		c, err := dial(ctx, t.target.Address)
 		if err != nil {
-			cancel()
-			all.Wait()
+			for _, c := range callers[:i] {
+				_ = c.conn.Close()
+			}
 			return fmt.Errorf("%s: %w", t.target.Name, err)
 		}
 		callers[i] = c
+	}
+	var all sync.WaitGroup
+	start := time.Now()
+	for i, c := range callers {
 		pace := pace{start: start, end: start.Add(o.Slice), next: i, step: o.Callers, rate: rate}
 		all.Go(func() { c.run(ctx, pace, o.Keys) })
 	}
@@ -48,11 +51,13 @@ type pace struct {
 	next, step, rate int
 }
 
-// due waits for the next moment and gives it; ok is false at the end.
+// due waits for the next moment and gives it; ok is false at the end. In a closed
+// loop each caller sends at least once, however late it comes to it.
 func (p *pace) due() (moment time.Time, ok bool) {
 	if p.rate == 0 {
-		now := time.Now()
-		return now, now.Before(p.end)
+		now, first := time.Now(), p.next < p.step
+		p.next += p.step
+		return now, first || now.Before(p.end)
 	}
 	moment = p.start.Add(time.Duration(float64(p.next) / float64(p.rate) * float64(time.Second)))
 	p.next += p.step
