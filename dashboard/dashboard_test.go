@@ -57,7 +57,7 @@ func TestHandlerServesNothingElse(t *testing.T) {
 
 // TestPageReadsWhatSnapshotsHave looks for the fields that the page's script uses.
 func TestPageReadsWhatSnapshotsHave(t *testing.T) {
-	text, err := json.Marshal(Snapshot{Rules: []Rule{{}}, Offenders: []Offender{{}}, Store: Store{Instances: 1},
+	text, err := json.Marshal(Snapshot{Rules: []Rule{{}}, Offenders: []Offender{{}}, Concurrencies: []Concurrency{{}}, Store: Store{Instances: 1},
 		State: State{Why: "x"}, Version: "x", Enforcement: Enforcement{DryRun: true}, Config: Config{Refused: "x"}})
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +69,30 @@ func TestPageReadsWhatSnapshotsHave(t *testing.T) {
 	for _, m := range regexp.MustCompile(`\bs\.([a-z_]+)(?:\.([a-z_0-9]+))?`).FindAllStringSubmatch(string(script), -1) {
 		if !strings.Contains(string(text), `"`+m[1]+`":`) {
 			t.Errorf("page.js reads %s, which a snapshot does not have", m[0])
+		}
+	}
+}
+
+// TestPageShowsCallsUnderWay: the table is named to those who hear it, and each of
+// its rows has a cell for each heading and only what a snapshot has.
+func TestPageShowsCallsUnderWay(t *testing.T) {
+	table := regexp.MustCompile(`(?s)<table id="at-once".*?</table>`).FindString(get(t, "/").Body.String())
+	if !strings.Contains(table, `role="table" aria-labelledby="at-once-title"`) {
+		t.Errorf("the table has no role or no name: %s", table)
+	}
+	headings := strings.Count(table, `<th role="columnheader" scope="col"`)
+	script := get(t, "/dashboard/page.js").Body.String()
+	body := regexp.MustCompile(`(?s)function showAtOnce\(.*?\n}`).FindString(script)
+	if last := strings.Count(body, "tr.cells["); headings != 4 || last != 2 || !strings.Contains(script, "showAtOnce(s.concurrencies") {
+		t.Errorf("%d headings, and the script fills %d cells with numbers, want 4 and 2", headings, last)
+	}
+	text, err := json.Marshal(Concurrency{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`\bc\.([a-z_]+)`).FindAllStringSubmatch(body, -1) {
+		if !strings.Contains(string(text), `"`+m[1]+`":`) {
+			t.Errorf("page.js reads %s, which a limit of calls under way does not have", m[0])
 		}
 	}
 }

@@ -161,6 +161,30 @@ function showRules(rules) {
   set("rules-more", rules.length === 1 ? "1 rule" : rules.length + " rules");
 }
 
+// Limits of calls under way.
+
+function showAtOnce(list) {
+  byID("at-once-card").hidden = list.length === 0;
+  const body = byID("at-once").tBodies[0];
+  const text = JSON.stringify(list);
+  if (body.dataset.shows === text) return;
+  body.dataset.shows = text;
+  const several = new Set(list.map((c) => c.domain)).size > 1;
+  body.replaceChildren(...list.map((c) => {
+    const tr = element("tr");
+    tr.setAttribute("role", "row");
+    const rule = element("td");
+    rule.append(element("span", c.name, "name"));
+    if (c.mode !== "enforce") rule.append(element("span", c.mode, "tag"));
+    if (several) rule.append(element("div", c.domain, "quiet"));
+    tr.append(rule, element("td", c.words), element("td"), element("td"));
+    amount(tr.cells[2], c.under_way, "");
+    amount(tr.cells[3], c.denied, "denying");
+    for (const td of tr.cells) td.setAttribute("role", "cell");
+    return tr;
+  }));
+}
+
 // The keys that were denied most.
 
 function showOffenders(list) {
@@ -186,6 +210,7 @@ function show(s) {
   showFigures(s, now);
   chart.add(now, s.last);
   showRules(s.rules || []);
+  showAtOnce(s.concurrencies || []);
   showOffenders(s.offenders || []);
 }
 
