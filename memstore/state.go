@@ -69,8 +69,8 @@ type StateStats struct {
 //
 // A file that is damaged, or in the format of another version, is moved aside
 // under a name that says so; the error is then a *StateError with Kept set, and
-// calling Open again begins with nothing. A file that cannot be read, or that
-// another process uses, is an error too. One that cannot be written is not: the
+// calling Open again begins with nothing. A file that cannot be read, that
+// another process uses, or that is none (a directory, a device) is an error too. One that cannot be written is not: the
 // store then counts in memory, says so in the log and in StateStats, and tries
 // again until it can.
 //
@@ -90,6 +90,11 @@ func Open(o Options, so StateOptions) (*Store, error) {
 	}
 	s := New(o)
 	f := newStateFile(s, so)
+	for _, path := range []string{so.Path, f.next()} {
+		if err := regular(path); err != nil {
+			return nil, &StateError{Path: path, Err: err}
+		}
+	}
 	if err := f.takeLock(); errors.Is(err, ErrStateInUse) {
 		return nil, &StateError{Path: so.Path, Err: err}
 	}
@@ -100,6 +105,20 @@ func Open(o Options, so StateOptions) (*Store, error) {
 	s.file = f
 	f.start()
 	return s, nil
+}
+
+// regular refuses what is there and no file that the store can have made. A device,
+// say, would be found damaged and moved aside, which root may do.
+func regular(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().IsRegular() {
+		return nil // what else is wrong with it is told when it is opened
+	}
+	kind := "a device, pipe or socket"
+	if info.IsDir() {
+		kind = "a directory"
+	}
+	return fmt.Errorf("it is %s: name a file that holds nothing else, such as /var/lib/caudal/state; it need not exist yet", kind)
 }
 
 // Sync writes what has changed since the last write, and returns when it is in
