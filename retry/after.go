@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,8 +15,8 @@ const longest = 200 * 365 * 24 * time.Hour
 // policies than fit is not believed.
 const maxField = 4 << 10
 
-// After tells how long a server asks its client to wait: by Retry-After (seconds
-// or a date), else by RateLimit (draft-ietf-httpapi-ratelimit-headers-11), the
+// After tells how long a server asks its client to wait: by Retry-After (seconds,
+// rounded up where a server sends decimals, or a date), else by RateLimit (draft-ietf-httpapi-ratelimit-headers-11), the
 // longest window of the policies that have nothing left. ok is false when it asks
 // for nothing. A field that is malformed counts as absent; RateLimit is ignored on
 // an answer from a cache. now is for dates.
@@ -42,10 +43,14 @@ func parseAfter(v string, now time.Time) (time.Duration, bool) {
 	if v == "" {
 		return 0, false
 	}
-	if strings.Trim(v, "0123456789") == "" {
-		n, err := strconv.ParseUint(v, 10, 64)
+	whole, decimals, hasPoint := strings.Cut(v, ".")
+	if isDigits(whole) && (!hasPoint || isDigits(decimals)) {
+		n, err := strconv.ParseUint(whole, 10, 64)
 		if err != nil { // too large to be a number
 			return longest, true
+		}
+		if strings.Trim(decimals, "0") != "" && n < math.MaxUint64 {
+			n++ // as far as a server means less than a second, it still means to wait
 		}
 		return seconds(n), true
 	}
@@ -55,6 +60,8 @@ func parseAfter(v string, now time.Time) (time.Duration, bool) {
 	}
 	return min(max(0, at.Sub(now)), longest), true
 }
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func seconds(n uint64) time.Duration {
 	return time.Duration(min(n, uint64(longest/time.Second))) * time.Second
