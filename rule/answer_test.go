@@ -67,7 +67,8 @@ func TestWhatLimitsCarry(t *testing.T) {
 	}
 }
 
-// TestCostOfCalls: a cost is bounded, and what is no number costs the default.
+// TestCostOfCalls: a cost is bounded, and what is no number in a request costs the
+// most, so that nobody pays less for what a lenient server behind takes for much.
 func TestCostOfCalls(t *testing.T) {
 	d := parse(t, `domain: d
 descriptors:
@@ -93,18 +94,21 @@ descriptors:
 		{request{"path": "/"}, []uint32{3}},
 		{request{"path": "/", "header:X-Cost": ""}, []uint32{3}},
 		{request{"path": "/", "header:X-Cost": "0"}, []uint32{3}},
-		{request{"path": "/", "header:X-Cost": "-7"}, []uint32{3}},
-		{request{"path": "/", "header:X-Cost": "1e1"}, []uint32{3}},
+		{request{"path": "/", "header:X-Cost": "-7"}, []uint32{50}}, // what reads it behind may take it for a number
+		{request{"path": "/", "header:X-Cost": "1e1"}, []uint32{50}},
+		{request{"path": "/", "header:X-Cost": "100x"}, []uint32{50}},
+		{request{"path": "/", "header:X-Cost": " 40"}, []uint32{50}},
 		{request{"path": "/", "header:X-Cost": "50"}, []uint32{50}},
 		{request{"path": "/", "header:X-Cost": "51"}, []uint32{50}},
 		{request{"path": "/", "header:X-Cost": "99999999999999999999999999999999"}, []uint32{50}},
 		{request{"path": "/", "header:X-Cost": "\x00\x0240\x011"}, []uint32{40}}, // 40, and 1 that the client added
 		{request{"path": "/", "header:X-Cost": "\x00\x011\x0240"}, []uint32{40}},
-		{request{"path": "/", "header:X-Cost": "\x00\x011\x01x"}, []uint32{3}},
+		{request{"path": "/", "header:X-Cost": "\x00\x011\x01x"}, []uint32{50}},
 		{request{"path": "/", "header:X-Cost": "\x00\xff\xff"}, []uint32{3}},
 		{request{"path": "/", "header:X-Cost": "\x00\x7f1"}, []uint32{3}},
 		{request{"plan": "free", "query:n": "4294967296"}, []uint32{4294967295}},
 		{request{"plan": "free", "query:n": "0"}, []uint32{1}},
+		{request{"plan": "free", "query:n": "100x"}, []uint32{1}}, // no max is written
 		{request{"user": "u", "header:X-Spent": "1"}, []uint32{9}},
 	} {
 		var m rule.Match

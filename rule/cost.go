@@ -30,10 +30,13 @@ type Cost struct {
 	// Source and Name say where the cost stands.
 	Source CostSource
 	Name   string
-	// Default is the cost of a call that carries none, or one that is no whole
-	// number in plain digits. A client cannot ask for a cost of 0.
+	// Default is the cost of a call that carries none. A client cannot ask for a
+	// cost of 0: that is Default, too.
 	Default uint32
-	// Max is the largest cost; what is above it counts as Max.
+	// Max is the largest cost; what is above it counts as Max. So does what a
+	// request carries and is no whole number in plain digits ("100x", " 100"), for
+	// what reads it behind may be lenient; where Max is not set (the largest number),
+	// and in a response, that counts as Default.
 	Max uint32
 
 	key string // under which a Request knows the cost
@@ -47,7 +50,7 @@ func (c *Cost) Read(text string, ok bool) uint32 {
 	n := uint64(0)
 	for _, digit := range []byte(text) {
 		if digit < '0' || digit > '9' {
-			return c.Default
+			return c.unreadable()
 		}
 		n = min(n*10+uint64(digit-'0'), 1<<40) // no text is long enough to overflow
 	}
@@ -55,6 +58,14 @@ func (c *Cost) Read(text string, ok bool) uint32 {
 		return c.Default
 	}
 	return uint32(min(n, uint64(c.Max)))
+}
+
+// unreadable is the cost of a text that is no number.
+func (c *Cost) unreadable() uint32 {
+	if c.Source == CostResponseHeader || c.Max == maxUint32 {
+		return c.Default
+	}
+	return c.Max
 }
 
 // charge gives what to charge before the call.

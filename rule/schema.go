@@ -123,8 +123,8 @@ var (
 		{"header", true, valueSpec{kind: aWord}, "The request header that holds the cost."},
 		{"query", true, valueSpec{kind: aWord}, "The query parameter that holds the cost."},
 		{"response_header", true, valueSpec{kind: aWord}, "The response header that holds the cost: max is charged first, and credited down to it."},
-		{"default", true, number(0, maxUint32), "The cost when there is none, or a bad one; 1 when absent."},
-		{"max", true, number(1, maxUint32), "The largest cost."},
+		{"default", true, number(0, maxUint32), "The cost when there is none; 1 when absent."},
+		{"max", true, number(1, maxUint32), "The largest cost, and that of a request whose cost is no whole number."},
 	}}
 	countKeys = &keySpecs{of: "count_when", keys: []keySpec{
 		{"status", true, valueSpec{kind: statusList}, "The statuses that count, such as [401, 403, 5xx]; a call with another response is given back what it was charged."},
