@@ -90,8 +90,13 @@ func start(t *testing.T, o decisionapi.Options, trusted ...netip.Prefix) *fixtur
 
 func startOn(t *testing.T, c *clock, store caudal.Store, o decisionapi.Options, trusted ...netip.Prefix) *fixture {
 	t.Helper()
+	return startRules(t, c, store, shop, o, trusted...)
+}
+
+func startRules(t *testing.T, c *clock, store caudal.Store, rules string, o decisionapi.Options, trusted ...netip.Prefix) *fixture {
+	t.Helper()
 	f := &fixture{t: t, clock: c, store: store, log: new(bytes.Buffer), mux: http.NewServeMux()}
-	set, _, err := rule.Parse("shop.yaml", []byte(shop))
+	set, _, err := rule.Parse("shop.yaml", []byte(rules))
 	if err != nil {
 		t.Fatal(err)
 	}

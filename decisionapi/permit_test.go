@@ -2,6 +2,7 @@ package decisionapi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/decisionapi"
+	"github.com/caudal-dev/caudal/memstore"
 )
 
 const report = `{"attributes": {"path": "/report"}}`
@@ -55,6 +57,27 @@ func TestPermitsAreHeldUntilReleased(t *testing.T) {
 	}
 	one.check(report).want(t, "after the release", 2.0, "concurrency", 0, "in_use")
 	one.check(report).want(t, "after that", false, "allowed")
+}
+
+// TestManyPermitsOfOneCall: a permit of more limits than a receipt holds goes back.
+func TestManyPermitsOfOneCall(t *testing.T) {
+	rules, sent := "domain: many\ndescriptors:\n", []string{}
+	const one = "concurrency: { max: 1, lease: 30s }\n"
+	for i := range 50 {
+		rules += fmt.Sprintf("  - key: header:H%d\n    %s    descriptors:\n      - key: path\n        %s", i, one, one)
+		sent = append(sent, fmt.Sprintf(`"header:H%d": "x"`, i))
+	}
+	c := &clock{now: time.Date(2026, 3, 4, 10, 5, 30, 0, time.UTC)}
+	store := memstore.New(memstore.Options{Clock: c})
+	t.Cleanup(func() { _ = store.Close() })
+	f := startRules(t, c, store, rules, decisionapi.Options{})
+	call := `{"attributes": {"path": "/", ` + strings.Join(sent, ", ") + `}}`
+	first := f.check(call)
+	first.want(t, "the first", true, "concurrency", 99, "acquired")
+	f.check(call).want(t, "while the first is held", false, "allowed")
+	f.post("/v1/renew", first.permitBody(t)).want(t, "renew", 30.0, "lease")
+	f.post("/v1/release", first.permitBody(t)).want(t, "release", true, "released")
+	f.check(call).want(t, "after the release", true, "concurrency", 99, "acquired")
 }
 
 func TestPermitsEndWithTheirLease(t *testing.T) {
