@@ -31,6 +31,8 @@ run-redis: build ## the same, two gateways on one Redis: one count for both
 .PHONY: test
 test: deps lint ## what must pass before a change goes in
 	go test -race -shuffle=on ./...
+	@# Under the race detector pools allocate, and what counts allocations is skipped.
+	go test -run 'Alloc' ./gateway ./httplimit ./internal/metrics
 	@if command -v chromium >/dev/null; then $(MAKE) --no-print-directory test-browser; else echo "no chromium: make test-browser is left out"; fi
 
 .PHONY: test-browser
