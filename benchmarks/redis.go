@@ -28,8 +28,9 @@ func onRedis(url string) []rival {
 	}
 }
 
+// openCaudalRedis remembers denials, as caudal serve does.
 func openCaudalRedis(url string, q quota) (allow, error) {
-	store, err := redisstore.Open(context.Background(), url, redisstore.Options{Logger: slog.New(slog.DiscardHandler)})
+	store, err := redisstore.Open(context.Background(), url, redisstore.Options{Denials: 100_000, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}

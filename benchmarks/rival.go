@@ -49,7 +49,7 @@ var inMemory = []rival{
 	{"mutex and map", "the floor: 16-byte states behind one lock, nothing ever forgotten, no wait told", openFloor},
 	{"x/time/rate, keyed", "no keys of its own: a map and a lock as its users write it; nothing ever forgotten", openXTime},
 	{"juju/ratelimit, keyed", "no keys of its own: a map and a lock around it; nothing ever forgotten", openJuju},
-	{"throttled", "the process's clock is read as wall time", openThrottled},
+	{"throttled", "the time is the wall clock's", openThrottled},
 	{"go-limiter", "fixed intervals from the first call, so twice the limit can pass", openGoLimiter},
 	{"ulule/limiter", "fixed windows, so twice the limit can pass", openUlule},
 	{"httprate", "a sliding counter, kept for two windows; asked as its middleware asks, with headers", openHTTPRate},
