@@ -7,12 +7,10 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
-	"github.com/throttled/throttled/v2"
 	throttledredis "github.com/throttled/throttled/v2/store/goredisstore.v9"
 	ulule "github.com/ulule/limiter/v3"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
-	"github.com/caudal-dev/caudal"
 	"github.com/caudal-dev/caudal/redisstore"
 )
 
@@ -34,15 +32,7 @@ func openCaudalRedis(url string, q quota) (allow, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := caudal.New(store, limitOf(q))
-	if err != nil {
-		return nil, err
-	}
-	ctx := context.Background()
-	return func(key string) bool {
-		d, err := l.Allow(ctx, key)
-		return err == nil && d.Allowed
-	}, nil
+	return caudalOn(store, q)
 }
 
 func client(url string) (*redis.Client, error) {
@@ -92,15 +82,7 @@ func openThrottledRedis(url string, q quota) (allow, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := throttled.NewGCRARateLimiterCtx(store, throttledQuota(q))
-	if err != nil {
-		return nil, err
-	}
-	ctx := context.Background()
-	return func(key string) bool {
-		limited, _, err := l.RateLimitCtx(ctx, key, 1)
-		return err == nil && !limited
-	}, nil
+	return throttledOn(store, q)
 }
 
 func openUluleRedis(url string, q quota) (allow, error) {

@@ -57,7 +57,11 @@ var inMemory = []rival{
 }
 
 func openCaudal(q quota) (allow, error) {
-	l, err := caudal.New(memstore.New(memstore.Options{MaxKeys: 2 * q.keys}), limitOf(q))
+	return caudalOn(memstore.New(memstore.Options{MaxKeys: 2 * q.keys}), q)
+}
+
+func caudalOn(store caudal.Store, q quota) (allow, error) {
+	l, err := caudal.New(store, limitOf(q))
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +138,10 @@ func openThrottled(q quota) (allow, error) {
 	if err != nil {
 		return nil, err
 	}
+	return throttledOn(store, q)
+}
+
+func throttledOn(store throttled.GCRAStoreCtx, q quota) (allow, error) {
 	l, err := throttled.NewGCRARateLimiterCtx(store, throttledQuota(q))
 	if err != nil {
 		return nil, err
