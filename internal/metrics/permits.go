@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,13 +15,11 @@ var _ httplimit.PermitObserver = (*Metrics)(nil)
 var inflightDesc = prometheus.NewDesc("caudal_inflight",
 	"Calls under way here that hold a permit of a concurrency limit.", []string{"domain", "rule"}, nil)
 
-// permits are the counts of the concurrency limits in force, by name. They outlive
-// reloads for as long as the rule does, or calls hold its permits.
+// permits are the counts of the concurrency limits in force, by name.
 type permits struct {
-	mu  sync.RWMutex
-	all map[series]*permitCounters
+	kept[permitCounters]
 	// inForce are the limits of the rules in force, in their order.
-	inForce []*rule.Concurrency
+	inForce atomic.Pointer[[]*rule.Concurrency]
 }
 
 type permitCounters struct {
@@ -32,57 +29,27 @@ type permitCounters struct {
 
 // set puts the concurrency limits of some domains in the place of those before.
 func (p *permits) set(domains []*rule.Domain) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.inForce = nil
-	all := map[series]*permitCounters{}
-	for name, c := range p.all {
-		if c.held.Load() != 0 {
-			all[name] = c
-		}
-	}
+	var inForce []*rule.Concurrency
+	var names []series
 	for _, d := range domains {
 		for _, l := range d.Concurrencies() {
-			p.inForce = append(p.inForce, l)
-			name := series{l.Domain, l.Name}
-			if all[name] = p.all[name]; all[name] == nil {
-				all[name] = &permitCounters{}
-			}
+			inForce = append(inForce, l)
+			names = append(names, series{l.Domain, l.Name})
 		}
 	}
-	p.all = all
-}
-
-// of gives the counts of a limit. One that a reload took away counts on while its
-// calls run.
-func (p *permits) of(domain string, l *caudal.CompiledConcurrency) *permitCounters {
-	name := series{domain, l.Name()}
-	p.mu.RLock()
-	c := p.all[name]
-	p.mu.RUnlock()
-	if c != nil {
-		return c
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c = p.all[name]; c == nil {
-		if c = new(permitCounters); p.all == nil {
-			p.all = map[series]*permitCounters{}
-		}
-		p.all[name] = c
-	}
-	return c
+	p.keep(names, func(c *permitCounters) bool { return c.held.Load() != 0 })
+	p.inForce.Store(&inForce)
 }
 
 // PermitDecided counts what became of a concurrency limit in a call; see
 // httplimit.PermitObserver.
 func (m *Metrics) PermitDecided(domain string, l *caudal.CompiledConcurrency, result httplimit.Result) {
-	m.permits.of(domain, l).n[result].Add(1)
+	m.permits.of(series{domain, l.Name()}).n[result].Add(1)
 }
 
 // PermitsHeld counts the calls under way; see httplimit.PermitObserver.
 func (m *Metrics) PermitsHeld(domain string, l *caudal.CompiledConcurrency, change int) {
-	m.permits.of(domain, l).held.Add(int64(change))
+	m.permits.of(series{domain, l.Name()}).held.Add(int64(change))
 }
 
 // LivePermits is what is going on with a concurrency limit.
@@ -97,12 +64,13 @@ type LivePermits struct {
 // LivePermits tells what is going on with every concurrency limit in force, in the
 // order of the rules.
 func (m *Metrics) LivePermits() []LivePermits {
-	p := &m.permits
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	lives := make([]LivePermits, 0, len(p.inForce))
-	for _, l := range p.inForce {
-		c := p.all[series{l.Domain, l.Name}]
+	inForce := m.permits.inForce.Load()
+	if inForce == nil {
+		return []LivePermits{}
+	}
+	lives := make([]LivePermits, 0, len(*inForce))
+	for _, l := range *inForce {
+		c := m.permits.of(series{l.Domain, l.Name})
 		live := LivePermits{Limit: l, UnderWay: c.held.Load(), Total: make(map[string]uint64, len(outcomes))}
 		for i, outcome := range outcomes {
 			live.Total[outcome] = c.n[i].Load()
@@ -113,12 +81,10 @@ func (m *Metrics) LivePermits() []LivePermits {
 }
 
 func (p *permits) collect(out chan<- prometheus.Metric) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	for name, c := range p.all {
+	p.each(func(name series, c *permitCounters) {
 		out <- prometheus.MustNewConstMetric(inflightDesc, prometheus.GaugeValue, float64(c.held.Load()), name.domain, name.rule)
 		for i, outcome := range outcomes {
 			out <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(c.n[i].Load()), name.domain, name.rule, outcome)
 		}
-	}
+	})
 }
