@@ -5,17 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/caudal-dev/caudal/internal/gwbench"
 	"github.com/caudal-dev/caudal/internal/rlsbench"
 )
 
@@ -169,36 +168,18 @@ type httpCaller struct {
 	reader  *bufio.Reader
 }
 
-// exchangeTimeout bounds one exchange.
-const exchangeTimeout = 10 * time.Second
-
 func (c *httpCaller) get(ctx context.Context, key string) (status int, err error) {
 	if c.conn == nil {
-		if c.conn, err = new(net.Dialer).DialContext(ctx, "tcp", c.address); err != nil {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.address)
+		if err != nil {
 			return 0, err
 		}
-		c.reader = bufio.NewReader(c.conn)
-		context.AfterFunc(ctx, func() { _ = c.conn.Close() })
+		c.conn, c.reader = conn, bufio.NewReader(conn)
+		context.AfterFunc(ctx, func() { _ = conn.Close() })
 	}
-	if status, err = c.exchange(key); err != nil {
+	if status, err = gwbench.Exchange(c.conn, c.reader, key); err != nil {
 		_ = c.conn.Close()
 		c.conn = nil
 	}
 	return status, err
-}
-
-func (c *httpCaller) exchange(key string) (int, error) {
-	if err := c.conn.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
-		return 0, err
-	}
-	if _, err := fmt.Fprintf(c.conn, "GET /items HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\n\r\n", key); err != nil {
-		return 0, err
-	}
-	res, err := http.ReadResponse(c.reader, nil)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	_, err = io.Copy(io.Discard, res.Body)
-	return res.StatusCode, err
 }

@@ -118,13 +118,19 @@ func (c *caller) run(ctx context.Context, p pace, keys int) {
 }
 
 func (c *caller) exchange(key int) (status int, err error) {
-	if err := c.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+	return Exchange(c.conn, c.reader, fmt.Sprintf("key-%d", key))
+}
+
+// Exchange sends one GET with an API key on a connection and reads the answer, in
+// at most ten seconds. After an error the connection is of no more use.
+func Exchange(conn net.Conn, reader *bufio.Reader, key string) (status int, err error) {
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return 0, err
 	}
-	if _, err := fmt.Fprintf(c.conn, "GET /items HTTP/1.1\r\nHost: bench\r\nX-Api-Key: key-%d\r\n\r\n", key); err != nil {
+	if _, err := fmt.Fprintf(conn, "GET /items HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\n\r\n", key); err != nil {
 		return 0, err
 	}
-	res, err := http.ReadResponse(c.reader, nil)
+	res, err := http.ReadResponse(reader, nil)
 	if err != nil {
 		return 0, err
 	}
